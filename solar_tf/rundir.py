@@ -10,10 +10,17 @@ import fcntl
 import json
 import os
 import shutil
+import zipfile
+import zlib
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
 
+FORMAT = 1  # of the run directory as a whole
 TEMPORARY = ".tmp"  # suffix of everything that is not complete yet
 
 
@@ -56,13 +63,35 @@ def atomic_folder(path):
         for file in temporary.iterdir():
             _sync_folder(file)  # fsync works on files opened read-only, too
         _sync_folder(temporary)
-        if path.exists():
-            shutil.rmtree(path)
         os.replace(temporary, path)
         _sync_folder(path.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def sweep(folder):
+    """Delete what killed processes left half-written; only for who holds the claim on it."""
+    for leftover in Path(folder).rglob(f"*{TEMPORARY}"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
+def write_arrays(path, **arrays):
+    """Write an .npz file of plain arrays."""
+    with atomic_write(path) as file:
+        np.savez(file, **arrays)
+
+
+def read_arrays(path, stage):
+    """The arrays of an .npz file as a dict; `stage` is the program that can rebuild it."""
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            return dict(content)
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise UserError(f"{path}: cannot be read ({error}): delete it and run {stage} again")
 
 
 def write_json(path, content):
@@ -111,12 +140,21 @@ class RunDirectory:
         return self.root / "config.json"
 
     @property
+    def preprocess_claim(self):
+        return self.root / "preprocess.lock"
+
+    @property
+    def summary(self):
+        """Counts of rows and shards; written last, so that it marks the stage as complete."""
+        return self.root / "records" / "summary.json"
+
+    @property
     def label_titles(self):
         return self.root / "labels" / "titles.txt"
 
     @property
     def label_counts(self):
-        """How often each label occurs in training: propensities and frequency reports."""
+        """How often each label occurs in training, [N]."""
         return self.root / "labels" / "counts.npy"
 
     @property
@@ -127,46 +165,121 @@ class RunDirectory:
     def token_weights(self):
         return self.root / "vocab" / "weights.npy"
 
+    def rows(self, split, shard):
+        """True labels and weighted, unhashed features of a shard's rows (CSR arrays)."""
+        return self.root / "rows" / split / f"shard_{shard:05d}.npz"
+
     def records(self, split, chunk, shard):
         return self.root / "records" / split / f"chunk_{chunk:02d}" / f"shard_{shard:05d}.tfrecord"
 
-    def truth(self, split, shard):
-        """The true labels of a shard's rows, for the metrics (CSR arrays)."""
-        return self.root / "records" / split / "truth" / f"shard_{shard:05d}.npz"
+    def inputs(self, split, shard):
+        """Dense inputs, which all chunks share."""
+        return self.root / "records" / split / "inputs" / f"shard_{shard:05d}.tfrecord"
 
     def index(self, chunk):
         return self.root / "index" / f"chunk_{chunk:02d}.pkl"
 
     # Stage 2, train.py.
+    @property
+    def chunks(self):
+        return self.root / "chunks"
+
     def chunk(self, chunk):
         """A trained chunk: exists only when its training is complete."""
-        return self.root / "chunks" / f"chunk_{chunk:02d}"
+        return self.chunks / f"chunk_{chunk:02d}"
 
-    def checkpoint(self, chunk):
-        """The newest state of a chunk in training."""
-        return self.root / "chunks" / f"chunk_{chunk:02d}.checkpoint"
+    def training(self, chunk):
+        """What a chunk in training leaves: its checkpoints."""
+        return self.chunks / f"chunk_{chunk:02d}.training"
+
+    def checkpoint(self, chunk, step):
+        return self.training(chunk) / f"step_{step:09d}"
 
     def chunk_claim(self, chunk):
-        return self.root / "chunks" / f"chunk_{chunk:02d}.lock"
+        return self.chunks / f"chunk_{chunk:02d}.lock"
 
     def tensorboard(self, chunk):
         return self.root / "tensorboard" / f"chunk_{chunk:02d}"
 
     # Stage 3, infer.py.
-    def topm(self, chunk):
-        return self.root / "topm" / f"chunk_{chunk:02d}.npz"
+    @property
+    def infer_claim(self):
+        return self.root / "infer.lock"
+
+    @property
+    def topm_folder(self):
+        return self.root / "topm"
+
+    def topm(self, block, chunk):
+        """Top buckets of a block of test queries in one chunk."""
+        return self.topm_folder / f"block_{block:04d}_chunk_{chunk:02d}.npz"
+
+    def ranking(self, block):
+        """Rankings of a block of test queries, until predictions.npz holds them."""
+        return self.topm_folder / f"block_{block:04d}_ranking.npz"
 
     @property
     def scratch(self):
+        """Deleted at the end of the stage."""
         return self.root / "scratch"
 
-    @property
-    def predictions(self):
-        return self.root / "predictions.npz"
+    def predictions(self, num_chunks=None):
+        """Of all chunks, or of a subset of them."""
+        return self.root / f"predictions{_subset(num_chunks)}.npz"
+
+    def metrics(self, num_chunks=None):
+        return self.root / f"metrics{_subset(num_chunks)}.json"
+
+
+def _subset(num_chunks):
+    return "" if num_chunks is None else f"_{num_chunks}_chunks"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run whose preprocessing is complete."""
+
+    paths: RunDirectory
+    config: SolarConfig
+    dataset: dict  # name, kind, num_features, num_labels, files, propensity
+    seeds: tuple[int, ...]  # hash seed of each chunk
+    summary: dict  # per split: rows and shards
 
     @property
-    def metrics(self):
-        return self.root / "metrics.json"
+    def input_dim(self):
+        if self.dataset["kind"] == "dense":
+            return self.dataset["num_features"]
+        return self.config.feature_dim
 
-    def trained_chunks(self, num_chunks):
-        return [chunk for chunk in range(num_chunks) if self.chunk(chunk).exists()]
+    def trained_chunks(self):
+        chunks = range(self.config.num_chunks)
+        return [chunk for chunk in chunks if self.paths.chunk(chunk).exists()]
+
+
+def read_config(paths):
+    """The content of config.json, checked, or None where there is none yet."""
+    content = read_json(paths.config)
+    if content is None:
+        return None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise UserError(
+            f"{paths.config}: not of format {FORMAT}, which this version of solar_tf reads: "
+            "make a new run with preprocess.py"
+        )
+    try:
+        content["config"] = SolarConfig.from_dict(content["config"])
+    except (UserError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{paths.config}: {error}: make a new run with preprocess.py")
+    return content
+
+
+def open_run(root):
+    """The run at `root`; UserError unless preprocess.py has finished there."""
+    paths = RunDirectory(root)
+    content = read_config(paths)
+    if content is None:
+        raise UserError(f"{root}: no run here (no config.json): run preprocess.py --run {root}")
+    summary = read_json(paths.summary)
+    if summary is None:
+        raise UserError(f"{root}: preprocessing is not complete: run preprocess.py --run {root}")
+    return Run(paths, content["config"], content["dataset"], tuple(content["seeds"]), summary)

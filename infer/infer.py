@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Stage 3 of SOLAR: evaluate a trained run, or ask it a question.
+
+    infer.py                                         metrics on the test rows
+    infer.py --top_buckets 100,10 --nofull           other values of m, no SOLAR-full
+    infer.py --num_chunks 2                          the first chunks only; nothing is retrained
+    infer.py --query "python library for web forms"  the best labels for a text
+
+Writes metrics.json and predictions.npz to the run directory.
+"""
+
+import os
+
+from absl import flags
+
+from solar_tf import cli
+
+FLAGS = flags.FLAGS
+cli.define_run_flag()
+flags.DEFINE_list("top_buckets", ["100", "50", "25"], "m, buckets kept of each chunk.")
+flags.DEFINE_bool("full", True, "Also score every label from all buckets (SOLAR-full).")
+flags.DEFINE_multi_enum(
+    "score",
+    ["probability", "evidence"],
+    ["probability", "evidence"],
+    "How the buckets of a label add up: the paper's sum of probabilities, or of log(p / floor).",
+)
+flags.DEFINE_float("evidence_floor", 1e-4, "Probability from which evidence counts.", 1e-30, 1)
+flags.DEFINE_integer("num_chunks", None, "Use only so many chunks [default: all].", 1)
+flags.DEFINE_integer("top_labels", 100, "Labels kept for each query.", 1)
+flags.DEFINE_integer("workers", os.cpu_count(), "Processes that rank.", 1)
+flags.DEFINE_float("scratch_gb", 8, "Disk for SOLAR-full's probabilities at any time.", 0)
+flags.DEFINE_string("query", None, "A text to answer, instead of the evaluation.")
+
+
+def main():
+    top_buckets = cli.parse_numbers("top_buckets", FLAGS.top_buckets)
+    cli.load_tensorflow()
+
+    from solar_tf.inference import answer, infer
+
+    if FLAGS.query is not None:
+        answer(
+            FLAGS.run,
+            FLAGS.query,
+            m=top_buckets[0],
+            score=FLAGS.score[-1],
+            floor=FLAGS.evidence_floor,
+            k=min(FLAGS.top_labels, 10),
+            num_chunks=FLAGS.num_chunks,
+        )
+        return
+    infer(
+        FLAGS.run,
+        top_buckets=top_buckets,
+        full=FLAGS.full,
+        scores=FLAGS.score,
+        floor=FLAGS.evidence_floor,
+        num_chunks=FLAGS.num_chunks,
+        top_labels=FLAGS.top_labels,
+        workers=FLAGS.workers,
+        scratch_bytes=FLAGS.scratch_gb * 1e9,
+    )
+
+
+if __name__ == "__main__":
+    cli.run_stage(main)

@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Stage 1 of SOLAR: label buckets, inverted indexes and TFRecords.
+
+    preprocess.py                                    the embedded default, Debian packages
+    preprocess.py --train train.txt --test test.txt --labels labels.txt --run my_run
+    preprocess.py --train train.txt --preset debian --num_chunks 8 --epochs 20
+
+Rows are titles, `label,label<TAB>text`, or the XML-Repo's `label,label feature:value ...`
+under a header `rows features labels`; the format is recognised. Compressed files (.gz, .xz)
+are read as they are. Line i of the labels file is the title of label i.
+"""
+
+import os
+
+from absl import flags
+
+from solar_tf import cli
+
+FLAGS = flags.FLAGS
+cli.define_run_flag()
+flags.DEFINE_string("dataset", "debian", "A dataset with a card; ignored when --train is given.")
+flags.DEFINE_string("train", None, "Your own training rows, in place of --dataset.")
+flags.DEFINE_string("test", None, "Your own test rows; without them nothing is evaluated.")
+flags.DEFINE_string("labels", None, "Titles of your own labels, one a line.")
+flags.DEFINE_string("format", "auto", "Format of --train and --test, if not recognised.")
+flags.DEFINE_string(
+    "preset", None, "Configuration to start from [default: the dataset's own, or debian]."
+)
+flags.DEFINE_integer("workers", os.cpu_count(), "Processes that read, hash and write.", 1)
+cli.define_config_flags()
+
+
+def main():
+    from solar_tf.datasets.dataset import open_files, open_named
+    from solar_tf.preprocessing import preprocess
+    from solar_tf.presets import load_preset
+
+    if FLAGS.train:
+        dataset = open_files(FLAGS.train, FLAGS.test, FLAGS.labels, FLAGS.format)
+    else:
+        dataset = open_named(FLAGS.dataset)
+    config = load_preset(FLAGS.preset or dataset.preset, **cli.config_flags())
+    preprocess(FLAGS.run, dataset, config, FLAGS.workers)
+
+
+if __name__ == "__main__":
+    cli.run_stage(main)

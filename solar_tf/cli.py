@@ -1,0 +1,136 @@
+"""What the three stage programs share: flags, errors, and a quiet TensorFlow."""
+
+import contextlib
+import dataclasses
+import os
+import re
+import signal
+import sys
+import tempfile
+
+from absl import app, flags
+
+from solar_tf.config import CHOICES, SolarConfig
+from solar_tf.console import say
+from solar_tf.errors import UserError
+
+
+def define_run_flag():
+    flags.DEFINE_string("run", "run", "The run directory, shared by all three stages.")
+
+
+def define_config_flags():
+    """One flag per field of SolarConfig; unset flags leave the preset's value."""
+    for field in dataclasses.fields(SolarConfig):
+        text = f"{field.metadata['help']} [{field.metadata['source']}; default: the preset's]"
+        if field.name in CHOICES:
+            flags.DEFINE_enum(field.name, None, CHOICES[field.name], text)
+        else:
+            define = {int: flags.DEFINE_integer, float: flags.DEFINE_float}[field.type]
+            define(field.name, None, text)
+
+
+def config_flags():
+    """The hyper-parameters that were given by flag."""
+    given = {field.name: flags.FLAGS[field.name].value for field in dataclasses.fields(SolarConfig)}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def run_stage(main):
+    """Run `main()` after flag parsing; a UserError becomes one line and exit code 1."""
+
+    def guarded(argv):
+        if len(argv) > 1:
+            _fail(f"{argv[1]!r} is not a flag: see {os.path.basename(argv[0])} --help")
+        # A terminated stage leaves by an exception, so that it cleans up what it was writing.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        try:
+            main()
+        except UserError as error:
+            _fail(error)
+        except KeyboardInterrupt:
+            _fail("interrupted: run the same command again to go on", 130)
+        except OSError as error:
+            if error.filename is None and error.errno is None:
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            _fail(f"{where}{error.strerror}: make room or give access, then run it again")
+
+    app.run(guarded)
+
+
+def _fail(message, code=1):
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+@contextlib.contextmanager
+def _quiet_start():
+    """Hold back what TensorFlow's libraries write to stderr while they load.
+
+    If loading fails, or finds no GPU though there is a driver, they get to speak.
+    """
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        worth_saying = os.path.exists("/proc/driver/nvidia")
+        try:
+            yield
+        except BaseException:
+            worth_saying = True
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(saved, 2)
+            os.close(saved)
+            if worth_saying:
+                held.seek(0)
+                sys.stderr.write(held.read().decode(errors="replace"))
+
+
+def parse_numbers(flag, words):
+    """The positive whole numbers of a list flag."""
+    if not words or not all(word.strip().isdigit() and int(word) > 0 for word in words):
+        raise UserError(f"--{flag} {','.join(words)}: give whole numbers above 0, such as 100,50")
+    return [int(word) for word in words]
+
+
+def parse_chunks(text):
+    """The chunks of `3`, `0-3` or `0,2,5-7`, in order; None for None."""
+    if text is None:
+        return None
+    chunks = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if not match:
+            raise UserError(f"--chunks {text}: write it as 3, 0-3 or 0,2,5")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise UserError(f"--chunks {text}: {part} ends before it begins")
+        chunks.update(range(first, last + 1))
+    return sorted(chunks)
+
+
+def use_gpu(gpu):
+    """Show TensorFlow the one GPU, load it, and say what it will train on: GPU or CPU."""
+    if "tensorflow" in sys.modules:
+        raise RuntimeError("TensorFlow is loaded already: CUDA_VISIBLE_DEVICES comes too late")
+    os.environ["CUDA_VISIBLE_DEVICES"] = str(gpu)
+    if load_tensorflow():
+        say(f"training on GPU {gpu}")
+        return "GPU"
+    say(f"no GPU {gpu} here: training on the CPU, {os.cpu_count()} cores")
+    return "CPU"
+
+
+def load_tensorflow():
+    """Import TensorFlow quietly and let it find its devices; returns its GPUs."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with _quiet_start():
+        import tensorflow as tf
+
+        gpus = tf.config.list_physical_devices("GPU")
+        for gpu in gpus:
+            tf.config.experimental.set_memory_growth(gpu, True)
+    return gpus

@@ -1,0 +1,90 @@
+"""The configuration of a run: frozen, validated, saved as JSON.
+
+Every field says where its default comes from: a section of the paper, or "ours"
+with the reason in docs/paper_notes.md.
+"""
+
+import dataclasses
+import typing
+from dataclasses import dataclass
+
+from solar_tf.errors import UserError
+
+
+def _field(default, source, text):
+    return dataclasses.field(default=default, metadata={"source": source, "help": text})
+
+
+@dataclass(frozen=True)
+class SolarConfig:
+    """Everything that decides what is learned; the defaults are the paper's books run (§5.1)."""
+
+    num_chunks: int = _field(16, "paper §5.1", "K, independent small models")
+    num_buckets: int = _field(30_000, "paper §5.1", "B, buckets of each chunk")
+    feature_dim: int = _field(
+        100_000, "paper §5.1", "input width that sparse features are hashed to"
+    )
+    hidden_dim: int = _field(4096, "paper §5.1", "width of the one hidden layer")
+    batch_size: int = _field(1000, "paper §5.1", "rows of a training step")
+    epochs: int = _field(10, "paper Table 1", "passes over the training rows")
+    learning_rate: float = _field(1e-3, "ours", "step size of Adam")
+    decay: str = _field("none", "ours", "learning rate over time: none, or linear down to zero")
+    optimizer: str = _field(
+        "lazy_adam",
+        "ours",
+        "lazy_adam moves only the input rows that a batch touches; adam moves all of them",
+    )
+    init_stddev: float = _field(0.05, "ours", "sd of the truncated normal that weights start from")
+    weighting: str = _field("counts", "paper §5.1", "token values: counts (BoW) or tfidf")
+    feature_scale: float = _field(1.0, "ours", "length of a TF-IDF row; counts are left as they are")
+    input_dropout: float = _field(0.0, "ours", "share of tokens dropped from a row in training")
+    dropout: float = _field(0.0, "ours", "share of hidden units dropped in training")
+    bias_start: str = _field(
+        "zeros", "ours", "output bias at the start: zeros, or log_odds of each bucket's frequency"
+    )
+    min_count: int = _field(1, "ours", "words found in fewer training rows are left out")
+    seed: int = _field(0, "ours", "of weights, shuffling and dropout; hash seeds are the chunks'")
+
+    def __post_init__(self):
+        for name, expected in typing.get_type_hints(type(self)).items():
+            value = getattr(self, name)
+            if expected is float and type(value) is int:
+                object.__setattr__(self, name, float(value))
+            elif type(value) is not expected:
+                raise UserError(f"{name} must be of type {expected.__name__}, not {value!r}")
+        for name in (
+            "num_chunks num_buckets feature_dim hidden_dim batch_size epochs learning_rate "
+            "init_stddev feature_scale min_count"
+        ).split():
+            if not getattr(self, name) > 0:
+                raise UserError(f"{name} must be above 0, not {getattr(self, name)}")
+        for name in ("dropout", "input_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise UserError(
+                    f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
+                )
+        if not 0 <= self.seed < 2**31:
+            raise UserError(f"seed must be at least 0 and below 2^31, not {self.seed}")
+
+    def to_dict(self):
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, content):
+        """The inverse of `to_dict`; an unknown or missing key is an error."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        if content.keys() != known:
+            odd = ", ".join(sorted(content.keys() ^ known))
+            raise UserError(f"config keys that are unknown or missing: {odd}")
+        return cls(**content)
+
+
+CHOICES = {
+    "decay": ("none", "linear"),
+    "optimizer": ("lazy_adam", "adam"),
+    "weighting": ("counts", "tfidf"),
+    "bias_start": ("zeros", "log_odds"),
+}

@@ -1,0 +1,72 @@
+"""What a person sees: progress bars and tables."""
+
+import sys
+
+from tqdm import tqdm
+
+
+def progress(total, what, unit, initial=0):
+    """A progress bar with rate and ETA; silent where nobody watches."""
+    return tqdm(
+        total=total,
+        desc=what,
+        unit=unit,
+        unit_scale=True,
+        initial=initial,
+        disable=None,  # draws on terminals only
+        leave=False,
+        file=sys.stderr,
+        dynamic_ncols=True,
+        delay=1,
+    )
+
+
+def say(text):
+    """Print a line without breaking a progress bar."""
+    tqdm.write(text, file=sys.stdout)
+    sys.stdout.flush()
+
+
+def table(header, rows):
+    """A Markdown table with aligned columns: text to the left, numbers to the right."""
+    cells = [[str(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    numeric = [
+        all(_is_number(row[i]) for row in cells[1:]) and len(cells) > 1 for i in range(len(header))
+    ]
+
+    def line(row):
+        padded = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        )
+        return f"| {' | '.join(padded)} |"
+
+    rule = "|".join(
+        "-" * (width + 1) + (":" if right else "-")
+        for width, right in zip(widths, numeric, strict=True)
+    )
+    return "\n".join([line(cells[0]), f"|{rule}|", *map(line, cells[1:])])
+
+
+def _is_number(text):
+    return text in ("", "-") or text.replace(",", "").replace(".", "", 1).lstrip("-").isdigit()
+
+
+def seconds(value):
+    """A duration for people: 48 s, 6 min 10 s, 2 h 5 min."""
+    whole = round(value)
+    if whole < 60:
+        return f"{value:.1f} s" if value < 10 else f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def size(value):
+    """A number of bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} TB"

@@ -1,0 +1,65 @@
+"""Opens a file of any known format: by the format's name, or recognised by its content."""
+
+import os
+import re
+from dataclasses import replace
+
+from solar_tf.datasets.json_titles import JsonContentSource, JsonTitlesSource
+from solar_tf.datasets.source import fail
+from solar_tf.datasets.sparse_text import DenseTextSource, SvmlightSource, XmlRepoSource
+from solar_tf.datasets.streams import head
+from solar_tf.datasets.titles import TitlesSource
+from solar_tf.errors import UserError
+
+FORMATS = {
+    source.format: source
+    for source in (
+        TitlesSource,
+        JsonTitlesSource,
+        JsonContentSource,
+        XmlRepoSource,
+        DenseTextSource,
+        SvmlightSource,
+    )
+}
+
+# The first line of a file, or its first two; the first pattern that matches decides.
+_LOOKS = {
+    "json": rb"\{",
+    "xmlrepo": rb"[ \t]*\d+[ \t]+\d+[ \t]+\d+[ \t]*\n[^\n]*(:|\n|$)",
+    "dense-text": rb"[ \t]*\d+[ \t]+\d+[ \t]+\d+[ \t]*\n",
+    "svmlight": rb"#|[\d,]*([ \t]+\d+:[-+.\deE]+)+[ \t]*(#|\n|$)|\d+:",
+    "titles": rb"[\d,]*\t",
+}
+
+
+def detect_format(path, start):
+    """The name of the format that `start`, the first bytes of a file, looks like."""
+    for name, look in _LOOKS.items():
+        if re.match(look, start.replace(b"\r\n", b"\n")):
+            return name
+    known = ", ".join(FORMATS)
+    return fail(path, 1, "the format is not recognised", f"name it: one of {known}")
+
+
+def open_source(path, format="auto", *, num_features=None, num_labels=None):
+    """Open one split of a dataset.
+
+    Formats: see FORMATS; "auto" goes by the content. `num_features` and `num_labels` are what
+    the caller expects: limits where the file states none, such as the number of label titles;
+    a file that states another number is refused.
+    """
+    if format not in ("auto", *FORMATS):
+        raise UserError(f"unknown format {format!r}: choose auto or one of {', '.join(FORMATS)}")
+    path = os.fspath(path)
+    start = head(path)
+    if format == "auto":
+        format = detect_format(path, start)
+    source = FORMATS[format].open(path)
+    for name, expected in (("num_features", num_features), ("num_labels", num_labels)):
+        stated = getattr(source, name)
+        if expected and stated and stated != expected:
+            what = f"{stated} {name[4:]}, where {expected} are expected"
+            fail(path, 1, what, "give files of the same dataset")
+        source = replace(source, **{name: stated or expected})
+    return source

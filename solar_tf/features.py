@@ -1,0 +1,23 @@
+"""From what a row says to the weighted features that are hashed (§3.2)."""
+
+import numpy as np
+
+
+def inverse_frequencies(frequencies, num_rows):
+    """IDF of every feature from the number of training rows that have it, [F] float32."""
+    return (np.log((1 + num_rows) / (1 + np.asarray(frequencies))) + 1).astype(np.float32)
+
+
+def weigh(splits, ids, values, config, weights=None):
+    """The values of a block of rows, [nnz] float32, in the run's weighting.
+
+    `counts` leaves them as they are (the paper's bag of words); `tfidf` multiplies by the
+    features' `weights` [F] and scales every row to the length `feature_scale`.
+    """
+    if config.weighting == "counts":
+        return values
+    values = values * weights[ids]
+    rows = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
+    lengths = np.sqrt(np.bincount(rows, weights=np.square(values, dtype=np.float64)))
+    scale = config.feature_scale / np.where(lengths > 0, lengths, 1)
+    return (values * scale[rows]).astype(np.float32)

@@ -1,0 +1,350 @@
+"""Stage 3 (§3.3): forward pass, top-m buckets, lookup and ranking, metrics.
+
+Queries go in blocks. For each block every chunk's model is loaded in turn, so that one
+is in memory at a time, and leaves its top buckets as a file; for SOLAR-full it leaves
+all probabilities in the scratch folder, whose size bounds the block. Then processes
+without TensorFlow rank the block.
+"""
+
+import hashlib
+import json
+import shutil
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from solar_tf import features, hashing, retrieval
+from solar_tf.batches import damage_explained, read_batches
+from solar_tf.console import progress, say, table
+from solar_tf.datasets.vocabulary import Vocabulary
+from solar_tf.errors import UserError
+from solar_tf.index import load_index
+from solar_tf.metrics import MetricSums, inverse_propensity
+from solar_tf.model import WEIGHTS, ChunkModel
+from solar_tf.ranking import FULL, RankFiles, Setting, rank_block, stack_indexes
+from solar_tf.rundir import (
+    claim,
+    open_run,
+    read_arrays,
+    read_json,
+    sweep,
+    write_arrays,
+    write_json,
+)
+from solar_tf.training import load_weights
+
+BATCH_SIZE = 1000  # queries of a forward pass
+KS, RECALL_AT = (1, 3, 5, 10), 100
+
+
+def choose_chunks(run, num_chunks=None):
+    """The trained chunks to use: all of the run's, or the first `num_chunks` of those there are."""
+    trained = run.trained_chunks()
+    wanted = num_chunks or run.config.num_chunks
+    if wanted > run.config.num_chunks or wanted < 1:
+        raise UserError(f"--num_chunks {wanted}: this run has {run.config.num_chunks} chunks")
+    if len(trained) < wanted:
+        remedy = f"run train.py --run {run.paths.root}"
+        if trained:
+            remedy += f", or use those with --num_chunks {len(trained)}"
+        raise UserError(
+            f"{run.paths.root}: {len(trained)} of {wanted} chunks are trained: {remedy}"
+        )
+    return tuple(trained[:wanted])
+
+
+def infer(
+    root,
+    top_buckets=(100, 50, 25),
+    full=True,
+    scores=retrieval.SCORES,
+    floor=retrieval.EVIDENCE_FLOOR,
+    num_chunks=None,
+    top_labels=100,
+    workers=1,
+    scratch_bytes=8e9,
+):
+    """Evaluate a run on its test queries; returns the rows of the results table."""
+    run = open_run(root)
+    chunks = choose_chunks(run, num_chunks)
+    num_queries = run.summary["test"]["rows"]
+    if not num_queries:
+        raise UserError(f"{root}: the dataset has no test rows: ask with --query instead")
+    top_buckets = sorted({min(m, run.config.num_buckets) for m in top_buckets}, reverse=True)
+    top_labels = min(top_labels, run.dataset["num_labels"])
+    settings = [
+        Setting(m, score) for score in scores for m in (*([FULL] if full else []), *top_buckets)
+    ]
+    with claim(run.paths.infer_claim) as free:
+        if not free:
+            raise UserError(f"{root}: another infer.py is at work here: wait for it to end")
+        sweep(run.paths.topm_folder)
+        stage = _Inference(run, chunks, settings, floor, top_labels, workers, scratch_bytes)
+        subset = None if len(chunks) == run.config.num_chunks else len(chunks)
+        result = read_json(run.paths.metrics(subset))
+        if result is None or result.get("key") != stage.key or not stage.predicted(subset):
+            result = stage.evaluate(subset)
+    _report(run, result)
+    return result["rows"]
+
+
+class _Inference:
+    """One evaluation: its settings, and what identifies its results."""
+
+    def __init__(self, run, chunks, settings, floor, top_labels, workers, scratch_bytes):
+        self.run, self.chunks, self.settings = run, chunks, settings
+        self.floor, self.top_labels, self.workers = floor, top_labels, workers
+        self.max_m = max((setting.m for setting in settings), default=0)
+        self.full = any(setting.m == FULL for setting in settings)
+        self.num_queries = run.summary["test"]["rows"]
+        self.block_size = self.num_queries
+        if self.full:
+            bytes_per_query = 4 * len(chunks) * run.config.num_buckets
+            self.block_size = min(self.num_queries, max(1, int(scratch_bytes // bytes_per_query)))
+        self.weights = {chunk: _weights_key(run, chunk) for chunk in chunks}
+        self.key = _key(
+            self.weights, [s.key for s in settings], floor, top_labels, self.block_size
+        )
+
+    def predicted(self, subset):
+        return self.run.paths.predictions(subset).exists()
+
+    def evaluate(self, subset):
+        """Do what is missing, block by block; write predictions and metrics."""
+        paths = self.run.paths
+        counts = np.load(paths.label_counts, allow_pickle=False)
+        rows = self.run.summary["train"]["rows"]
+        inverse = inverse_propensity(counts, rows, *self.run.dataset["propensity"])
+        sums = {s.key: MetricSums(inverse, KS, RECALL_AT) for s in self.settings}
+        costs = dict.fromkeys(("forward", "top_m", *(s.key for s in self.settings)), 0.0)
+        candidates = dict.fromkeys(costs, 0)
+        files = RankFiles(paths.scratch, self.chunks)
+        splits, labels = self._truth()
+        blocks = range(0, self.num_queries, self.block_size)
+        shutil.rmtree(paths.scratch, ignore_errors=True)
+        for block, start in enumerate(blocks):
+            stop = min(start + self.block_size, self.num_queries)
+            part = self._ranked_block(block, start, stop, files)
+            truth = splits[start : stop + 1] - splits[start], labels[splits[start] : splits[stop]]
+            for name, cost in json.loads(str(part["costs"])).items():
+                costs[name] += cost
+            for setting in self.settings:
+                sums[setting.key].add(part[f"{setting.key}_ids"], *truth)
+                candidates[setting.key] += int(part[f"{setting.key}_candidates"].sum())
+        result = {
+            "key": self.key,
+            "dataset": self.run.dataset["name"],
+            "num_chunks": len(self.chunks),
+            "num_queries": self.num_queries,
+            "num_labels": self.run.dataset["num_labels"],
+            "evidence_floor": self.floor,
+            "training_seconds": sum(
+                read_json(paths.chunk(chunk) / "state.json")["seconds"] for chunk in self.chunks
+            ),
+            "rows": [
+                {
+                    "setting": setting.name,
+                    "score": setting.score,
+                    **sums[setting.key].result(),
+                    "candidates": candidates[setting.key] / self.num_queries,
+                    "ms_forward": 1e3 * costs["forward"] / self.num_queries,
+                    "ms_top_m": 1e3 * costs["top_m"] / self.num_queries if setting.m else 0.0,
+                    "ms_rank": 1e3 * costs[setting.key] / self.num_queries,
+                }
+                for setting in self.settings
+            ],
+        }
+        self._write_predictions(subset, len(blocks))
+        write_json(paths.metrics(subset), result)
+        shutil.rmtree(paths.scratch, ignore_errors=True)
+        for block in range(len(blocks)):
+            paths.ranking(block).unlink()
+        return result
+
+    def _truth(self):
+        """The true labels of all test queries: splits [Q + 1], labels."""
+        pieces = [
+            read_arrays(self.run.paths.rows("test", shard), "preprocess.py")
+            for shard in range(self.run.summary["test"]["shards"])
+        ]
+        counts = np.concatenate([np.diff(piece["label_splits"]) for piece in pieces])
+        labels = np.concatenate([piece["labels"] for piece in pieces])
+        return np.concatenate([[0], np.cumsum(counts)]), labels
+
+    def _ranked_block(self, block, start, stop, files):
+        """The rankings of a block as arrays, from its file if that is still right."""
+        path = self.run.paths.ranking(block)
+        if path.exists():
+            part = read_arrays(path, "infer.py")
+            if str(part["key"]) == self.key:
+                return part
+        if not files.stacked("labels").exists():
+            stack_indexes(self.run, files, self.full)
+        costs = {"forward": 0.0, "top_m": 0.0}
+        for chunk in self.chunks:
+            for name, cost in self._forward(block, chunk, start, stop, files).items():
+                costs[name] += cost
+        part = {"key": np.array(self.key)}
+        ranked = rank_block(
+            files, self.settings, stop - start, self.top_labels, self.floor, self.workers
+        )
+        for setting, ids, scores, candidates, cost in ranked:
+            if candidates is None:
+                candidates = np.full(stop - start, self.run.dataset["num_labels"])
+            part[f"{setting.key}_ids"] = ids
+            part[f"{setting.key}_scores"] = scores
+            part[f"{setting.key}_candidates"] = candidates
+            costs[setting.key] = cost
+        part["costs"] = np.array(json.dumps(costs))
+        write_arrays(path, **part)
+        return part
+
+    def _forward(self, block, chunk, start, stop, files):
+        """One chunk's top buckets (and probabilities) of the queries start to stop."""
+        path = self.run.paths.topm(block, chunk)
+        key = _key(self.weights[chunk], start, stop, self.max_m)
+        if path.exists() and not self.full:
+            saved = read_arrays(path, "infer.py")
+            if str(saved["key"]) == key:
+                for name in ("buckets", "values"):
+                    np.save(files.queries(name, chunk), saved[name])
+                return json.loads(str(saved["costs"]))
+        num_queries, num_buckets = stop - start, self.run.config.num_buckets
+        buckets = np.empty((num_queries, self.max_m), np.int32)
+        values = np.empty((num_queries, self.max_m), np.float32)
+        if self.full:
+            probabilities = np.lib.format.open_memmap(
+                files.queries("probabilities", chunk), "w+", np.float32, (num_queries, num_buckets)
+            )
+        model = load_model(self.run, chunk)
+        costs = {"forward": 0.0, "top_m": 0.0}
+        with progress(num_queries, f"chunk {chunk}: forward", "query") as bar:
+            done = 0
+            for batch in _query_batches(self.run, chunk, start, stop):
+                began = time.perf_counter()
+                block_probabilities = model.probabilities(batch).numpy()
+                middle = time.perf_counter()
+                rows = slice(done, done + len(block_probabilities))
+                if self.max_m:
+                    top = retrieval.top_buckets(block_probabilities, self.max_m)
+                    buckets[rows], values[rows] = top
+                costs["forward"] += middle - began
+                costs["top_m"] += time.perf_counter() - middle
+                if self.full:
+                    probabilities[rows] = block_probabilities
+                done = rows.stop
+                bar.update(len(block_probabilities))
+        np.save(files.queries("buckets", chunk), buckets)
+        np.save(files.queries("values", chunk), values)
+        write_arrays(
+            path,
+            key=np.array(key),
+            buckets=buckets,
+            values=values,
+            costs=np.array(json.dumps(costs)),
+        )
+        return costs
+
+    def _write_predictions(self, subset, num_blocks):
+        parts = [read_arrays(self.run.paths.ranking(b), "infer.py") for b in range(num_blocks)]
+        arrays = {
+            f"{setting.key}_{name}": np.concatenate([p[f"{setting.key}_{name}"] for p in parts])
+            for setting in self.settings
+            for name in ("ids", "scores")
+        }
+        write_arrays(self.run.paths.predictions(subset), **arrays)
+
+
+def _key(*facts):
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _weights_key(run, chunk):
+    return read_json(run.paths.chunk(chunk) / "state.json")["sha256"]
+
+
+def load_model(run, chunk):
+    """A trained chunk."""
+    weights, _ = load_weights(run.paths.chunk(chunk), WEIGHTS, mmap_mode="r")
+    model = ChunkModel(run.config, run.input_dim, chunk, weights=weights)
+    return model
+
+
+def _query_batches(run, chunk, start, stop):
+    """The test queries start to stop in batches, in order."""
+    shards = range(run.summary["test"]["shards"])
+    files = [run.paths.records("test", chunk, shard) for shard in shards]
+    dense = {}
+    if run.dataset["kind"] == "dense":
+        dense["dense_paths"] = [run.paths.inputs("test", shard) for shard in shards]
+        dense["dense_dim"] = run.input_dim
+    with damage_explained(*files, *dense.get("dense_paths", ())):
+        yield from read_batches(files, BATCH_SIZE, start=start, stop=stop, **dense)
+
+
+def answer(root, query, m=100, score="evidence", floor=retrieval.EVIDENCE_FLOOR, k=10, num_chunks=None):
+    """The k best labels of one query text: a list of (label, title, score, chunks that found it)."""
+    run = open_run(root)
+    if run.dataset["kind"] != "text":
+        raise UserError(f"{root}: --query needs a run of titles, and this one has numbers as input")
+    chunks = choose_chunks(run, num_chunks)
+    vocabulary = Vocabulary.load(run.paths.vocabulary)
+    splits, ids, values = vocabulary.encode([query])
+    if not len(ids):
+        raise UserError(f"no word of {query!r} is in the run's vocabulary: try other words")
+    weights = None
+    if run.config.weighting == "tfidf":
+        weights = np.load(run.paths.token_weights, allow_pickle=False)
+    values = features.weigh(splits, ids, values, run.config, weights)
+    m = min(m, run.config.num_buckets)
+    found = []
+    for chunk in chunks:
+        hashed = hashing.hash_ids(ids, run.seeds[chunk], run.config.feature_dim)
+        row_splits, hashed, summed = hashing.hash_features(splits, hashed, values)
+        batch = {
+            "ids": tf.constant(hashed),
+            "values": tf.constant(summed),
+            "row_splits": tf.constant(row_splits, tf.int32),
+        }
+        probabilities = load_model(run, chunk).probabilities(batch).numpy()
+        index = load_index(run.paths.index(chunk), run.config.num_buckets, run.dataset["num_labels"])
+        found.append((*retrieval.top_buckets(probabilities, m), index.offsets, index.labels))
+    buckets, values, offsets, labels = (np.stack(part, axis=-2) for part in zip(*found, strict=True))
+    weights = retrieval.score_weights(values, score, floor)
+    best, best_scores, _ = retrieval.rank(buckets, weights, offsets, labels, k)
+    titles = None
+    if run.paths.label_titles.exists():
+        titles = run.paths.label_titles.read_text(encoding="utf-8").split("\n")
+    rows = [
+        (rank, int(label), titles[label] if titles else "-", f"{value:.3f}")
+        for rank, (label, value) in enumerate(zip(best[0], best_scores[0], strict=True), 1)
+        if label >= 0
+    ]
+    say(table(("rank", "label", f"title, for {query!r}", score), rows))
+    return rows
+
+
+def _report(run, result):
+    names = [f"{name}@{k}" for name in ("P", "RP") for k in KS] + [f"R@{RECALL_AT}"]
+    names += [f"{name}@{k}" for name in ("nDCG", "PSP") for k in (1, 5)]
+    rows = [
+        [row["setting"], row["score"]]
+        + [f"{row[name]:.2f}" for name in names]
+        + [f"{row['candidates']:.0f}"]
+        + [f"{row[name]:.3f}" for name in ("ms_forward", "ms_top_m", "ms_rank")]
+        for row in result["rows"]
+    ]
+    header = ["SOLAR", "score", *names, "candidates", "forward ms", "top-m ms", "rank ms"]
+    say(
+        f"{result['dataset']}: {result['num_queries']:,} queries, {result['num_labels']:,} labels, "
+        f"{result['num_chunks']} chunks of {run.config.num_buckets:,} buckets, "
+        f"trained in {result['training_seconds']:.0f} s\n"
+    )
+    say(table(header, rows))
+    say(
+        "\nP@k divides by k; RP@k divides by min(k, true labels). Milliseconds are per query: the "
+        "forward pass\nof all chunks on all cores, top-m and lookup + rank on one core."
+    )
+    if run.dataset["kind"] == "text":
+        say(f'\nNext: infer.py --run {run.paths.root} --query "your own words"')

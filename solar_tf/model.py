@@ -1,0 +1,201 @@
+"""The chunk network and its training step (§3.2).
+
+One hidden layer, input -> hidden_dim (ReLU) -> B, binary cross entropy on few-hot
+targets. Keras turns the gradient of a sparse input layer into a dense one, which at
+the paper's size costs several times the arithmetic of the step. So the step is
+written out: the input layer gathers the rows that a batch touches, and only those
+are updated; the target matrix is never built, `sigmoid(z) - target` being a scatter
+into the sigmoid; the output layer is updated in place by TensorFlow's fused Adam.
+
+The loss is summed over buckets and averaged over the batch: averaged over both, its
+gradients vanish into Adam's epsilon (docs/paper_notes.md).
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+WEIGHTS = ("hidden_kernel", "hidden_bias", "output_kernel", "output_bias")
+
+
+class ChunkModel(keras.Model):
+    """One of SOLAR's K networks, with the state of its optimizer.
+
+    A batch is a dict of tensors as `batches.read_batches` yields it. Weights start at
+    random unless they are given by name.
+    """
+
+    def __init__(self, config, input_dim, chunk, mixed_precision=False, weights=None):
+        super().__init__(name=f"chunk_{chunk:02d}")
+        self.config = config
+        self.matmul_type = tf.bfloat16 if mixed_precision else tf.float32
+        shapes = (
+            (input_dim, config.hidden_dim),
+            (config.hidden_dim,),
+            (config.hidden_dim, config.num_buckets),
+            (config.num_buckets,),
+        )
+        *starts, noise = np.random.SeedSequence([config.seed, chunk]).generate_state(5)
+        self.noise_seed = int(noise >> 1)
+        for name, shape, seed in zip(WEIGHTS, shapes, starts, strict=True):
+            initializer = "zeros"
+            if weights is not None:
+                initializer = _given(weights[name])
+            elif len(shape) == 2:
+                initializer = keras.initializers.TruncatedNormal(
+                    stddev=config.init_stddev, seed=int(seed)
+                )
+            setattr(self, name, self.add_weight(shape=shape, initializer=initializer, name=name))
+        self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+        self.moments = {}  # of Adam, made when training begins
+        self.built = True
+
+    def call(self, batch):
+        """Logits of the buckets, [batch, B]."""
+        hidden = tf.nn.relu(self._hidden_sums(batch, batch.get("values")))
+        return self._matmul(hidden, self.output_kernel) + self.output_bias
+
+    @tf.function(reduce_retracing=True)
+    def probabilities(self, batch):
+        """The scores of §3.3, [batch, B]."""
+        return tf.sigmoid(self(batch))
+
+    @tf.function(reduce_retracing=True)
+    def train_batch(self, batch, learning_rate):
+        """One step of Adam on a batch; returns its loss before the step."""
+        noise = tf.stack([tf.constant(self.noise_seed, tf.int64), 2 * self.step])
+        values = batch.get("values")
+        if self.config.input_dropout and values is not None:
+            values *= self._dropout_mask(tf.shape(values), self.config.input_dropout, noise)
+        sums = self._hidden_sums(batch, values)
+        hidden = tf.nn.relu(sums)
+        if self.config.dropout:
+            mask = self._dropout_mask(tf.shape(hidden), self.config.dropout, noise + [0, 1])
+            hidden *= mask
+        logits = self._matmul(hidden, self.output_kernel) + self.output_bias
+
+        targets = tf.stack([_row_ids(batch["bucket_splits"]), batch["buckets"]], axis=1)
+        scale = 1 / tf.cast(tf.shape(logits)[0], tf.float32)
+        loss = scale * (
+            tf.reduce_sum(tf.nn.softplus(logits)) - tf.reduce_sum(tf.gather_nd(logits, targets))
+        )
+        ones = tf.ones(tf.shape(targets)[:1])
+        error = tf.tensor_scatter_nd_sub(tf.sigmoid(logits), targets, ones)
+
+        error_hidden = self._matmul(error, self.output_kernel, transpose_b=True)
+        error_hidden = tf.where(sums > 0, error_hidden * scale, 0.0)
+        if self.config.dropout:
+            error_hidden *= mask
+        output_gradient = self._matmul(hidden * scale, error, transpose_a=True)
+
+        self.step.assign_add(1)
+        self._adam(self.output_kernel, output_gradient, learning_rate)
+        self._adam(self.output_bias, scale * tf.reduce_sum(error, axis=0), learning_rate)
+        self._adam(self.hidden_bias, tf.reduce_sum(error_hidden, axis=0), learning_rate)
+        if "dense" in batch:
+            gradient = self._matmul(batch["dense"], error_hidden, transpose_a=True)
+            self._adam(self.hidden_kernel, gradient, learning_rate)
+        else:
+            # Each token's share of the error, summed over the tokens that are the same.
+            rows = tf.gather(error_hidden, _row_ids(batch["row_splits"])) * values[:, None]
+            ids, places = tf.unique(batch["ids"])
+            if self.config.optimizer == "adam":
+                gradient = tf.math.unsorted_segment_sum(
+                    rows, batch["ids"], self.hidden_kernel.shape[0]
+                )
+                self._adam(self.hidden_kernel, gradient, learning_rate)
+            else:
+                gradient = tf.math.unsorted_segment_sum(rows, places, tf.size(ids))
+                self._lazy_adam(self.hidden_kernel, ids, gradient, learning_rate)
+        return loss
+
+    def make_moments(self):
+        """Adam's two moments of every weight; inference needs none."""
+        for weight in self.weights_by_name().values():
+            self.moments[weight.name] = tuple(
+                tf.Variable(tf.zeros(weight.shape), trainable=False) for _ in range(2)
+            )
+
+    def weights_by_name(self):
+        return {name: getattr(self, name) for name in WEIGHTS}
+
+    def state(self):
+        """All that training needs to go on: weights and moments by name."""
+        state = {name: weight.value for name, weight in self.weights_by_name().items()}
+        for name, (first, second) in self.moments.items():
+            state |= {f"{name}.m": first, f"{name}.v": second}
+        return state
+
+    def _hidden_sums(self, batch, values):
+        """What the ReLU of the hidden layer is applied to, [batch, hidden_dim]."""
+        if "dense" in batch:
+            sums = self._matmul(batch["dense"], self.hidden_kernel)
+        else:
+            rows = tf.gather(self.hidden_kernel.value, batch["ids"]) * values[:, None]
+            splits = batch["row_splits"]
+            sums = tf.math.unsorted_segment_sum(rows, _row_ids(splits), tf.size(splits) - 1)
+        return sums + self.hidden_bias
+
+    def _matmul(self, left, right, **transpose):
+        product = tf.matmul(
+            tf.cast(left, self.matmul_type), tf.cast(right, self.matmul_type), **transpose
+        )
+        return tf.cast(product, tf.float32)
+
+    @staticmethod
+    def _dropout_mask(shape, rate, seed):
+        """Stateless, so that a resumed run draws the same masks as an unbroken one."""
+        return tf.where(tf.random.stateless_uniform(shape, seed) >= rate, 1 / (1 - rate), 0.0)
+
+    def _powers(self):
+        step = tf.cast(self.step, tf.float32)
+        return BETA_1**step, BETA_2**step
+
+    def _adam(self, weight, gradient, learning_rate):
+        first, second = self.moments[weight.name]
+        power_1, power_2 = self._powers()
+        tf.raw_ops.ResourceApplyAdam(
+            var=weight.value.handle,
+            m=first.handle,
+            v=second.handle,
+            beta1_power=power_1,
+            beta2_power=power_2,
+            lr=learning_rate,
+            beta1=BETA_1,
+            beta2=BETA_2,
+            epsilon=EPSILON,
+            grad=gradient,
+        )
+
+    def _lazy_adam(self, weight, ids, gradient, learning_rate):
+        """Adam on the touched rows only; the moments of the others stay as they are."""
+        first, second = self.moments[weight.name]
+        power_1, power_2 = self._powers()
+        mean = BETA_1 * tf.gather(first, ids) + (1 - BETA_1) * gradient
+        square = BETA_2 * tf.gather(second, ids) + (1 - BETA_2) * tf.square(gradient)
+        first.scatter_update(tf.IndexedSlices(mean, ids))
+        second.scatter_update(tf.IndexedSlices(square, ids))
+        rate = learning_rate * tf.sqrt(1 - power_2) / (1 - power_1)
+        change = rate * mean / (tf.sqrt(square) + EPSILON)
+        weight.value.scatter_sub(tf.IndexedSlices(change, ids))
+
+
+def _given(array):
+    return lambda shape, dtype=None: tf.ensure_shape(tf.constant(array), shape)
+
+
+def _row_ids(splits):
+    """The row of each of the flat entries that `splits` [batch + 1] divides into rows."""
+    return tf.ragged.row_splits_to_segment_ids(splits, out_type=tf.int32)
+
+
+def log_odds(label_buckets, label_counts, num_rows, num_buckets):
+    """Output bias from which a chunk starts at its buckets' training frequency. [B] float32.
+
+    A bucket is on unless all of its labels are off; labels are taken as independent.
+    """
+    off = np.log1p(-np.minimum(label_counts, num_rows) / (num_rows + 1))
+    off = np.bincount(label_buckets, weights=off, minlength=num_buckets)
+    frequency = np.maximum(-np.expm1(off), 0.5 / (num_rows + 1))
+    return np.log(frequency / (1 - frequency)).astype(np.float32)

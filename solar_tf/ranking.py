@@ -1,0 +1,157 @@
+"""Ranking of many queries over processes (§3.3): the part of stage 3 without TensorFlow.
+
+Everything large is a file that the workers map: the stacked inverted indexes, the top
+buckets and, for SOLAR-full, all probabilities of each chunk. A task is a few numbers.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from solar_tf import retrieval
+from solar_tf.console import progress
+from solar_tf.index import load_index
+from solar_tf.workers import run_tasks
+
+FULL = 0  # in the place of m: all buckets, no shortlist
+QUERIES_PER_TASK = {True: 16, False: 256}  # by whether the ranking is full
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of the results: how queries are sparsified and labels scored."""
+
+    m: int
+    score: str
+
+    @property
+    def name(self):
+        return "full" if self.m == FULL else f"m={self.m}"
+
+    @property
+    def key(self):
+        return f"{self.name}_{self.score}"
+
+
+@dataclass(frozen=True)
+class RankFiles:
+    """The files of one block of queries; small and picklable."""
+
+    folder: Path
+    chunks: tuple[int, ...]
+
+    def stacked(self, name):
+        """offsets [K, B+1] and labels [K, N] of the indexes, and label_buckets [K, N]."""
+        return self.folder / f"{name}.npy"
+
+    def queries(self, name, chunk):
+        """buckets and values [Q, m] of a chunk's top m, probabilities [Q, B]."""
+        return self.folder / f"{name}_{chunk:02d}.npy"
+
+
+def stack_indexes(run, files, full):
+    """Load the run's pickled indexes once and lay them out for the workers to share."""
+    num_labels, config = run.dataset["num_labels"], run.config
+    files.folder.mkdir(parents=True, exist_ok=True)
+    shapes = {"offsets": (config.num_buckets + 1, np.uint32), "labels": (num_labels, np.int32)}
+    if full:
+        narrow = np.uint16 if config.num_buckets <= 2**16 else np.int32
+        shapes["label_buckets"] = num_labels, narrow
+    stacks = {
+        name: np.lib.format.open_memmap(
+            files.stacked(name), "w+", dtype, (len(files.chunks), length)
+        )
+        for name, (length, dtype) in shapes.items()
+    }
+    for i, chunk in enumerate(files.chunks):
+        index = load_index(run.paths.index(chunk), config.num_buckets, num_labels)
+        stacks["offsets"][i], stacks["labels"][i] = index.offsets, index.labels
+        if full:
+            stacks["label_buckets"][i] = index.label_buckets()
+    for stack in stacks.values():
+        stack.flush()
+
+
+def rank_block(files, settings, num_queries, k, floor, workers):
+    """Rank the queries of a block in every setting.
+
+    Yields per setting: the setting, ids [Q, k], scores [Q, k], candidates [Q] (None for full)
+    and the seconds of one core that it took.
+    """
+
+    def tasks():
+        for setting in settings:
+            step = QUERIES_PER_TASK[setting.m == FULL]
+            for start in range(0, num_queries, step):
+                yield setting, start, min(start + step, num_queries)
+
+    parts, spent = [], 0.0
+    with progress(len(settings) * num_queries, "ranking", "query") as bar:
+        for task, result, cost in run_tasks(
+            _rank_task, tasks(), workers, _start_worker, (files, k, floor)
+        ):
+            setting, start, stop = task
+            parts.append(result)
+            spent += cost
+            bar.update(stop - start)
+            if stop == num_queries:
+                ids, scores, *candidates = map(np.concatenate, zip(*parts, strict=True))
+                yield setting, ids, scores, candidates[0] if candidates else None, spent
+                parts, spent = [], 0.0
+
+
+_worker = None  # the _Worker of this process
+
+
+class _Worker:
+    def __init__(self, files, k, floor):
+        self.files, self.k, self.floor = files, k, floor
+        self.maps = {}
+
+    def map(self, path):
+        if path not in self.maps:
+            # Copy-on-write maps count as writable: numba compiles read-only arrays anew.
+            self.maps[path] = np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
+        return self.maps[path]
+
+    def queries(self, name, rows, m=None):
+        """[rows, K, m] from the chunks' files."""
+        return np.stack(
+            [self.map(self.files.queries(name, chunk))[rows, :m] for chunk in self.files.chunks],
+            axis=1,
+        )
+
+    def rank(self, setting, rows):
+        if setting.m == FULL:
+            weights = self.queries("probabilities", rows)
+            weights = retrieval.score_weights(weights, setting.score, self.floor)
+            return retrieval.rank_full(
+                weights, self.map(self.files.stacked("label_buckets")), self.k
+            )
+        weights = self.queries("values", rows, setting.m)
+        return retrieval.rank(
+            self.queries("buckets", rows, setting.m),
+            retrieval.score_weights(weights, setting.score, self.floor),
+            self.map(self.files.stacked("offsets")),
+            self.map(self.files.stacked("labels")),
+            self.k,
+        )
+
+
+def _start_worker(files, k, floor):
+    global _worker
+    _worker = _Worker(files, k, floor)
+    # The first call of a kernel loads its machine code; no query should be charged for it.
+    _worker.warm = set()
+
+
+def _rank_task(task):
+    setting, start, stop = task
+    if setting.m not in _worker.warm:
+        _worker.rank(setting, slice(start, start + 1))
+        _worker.warm.add(setting.m)
+    started = time.perf_counter()
+    result = _worker.rank(setting, slice(start, stop))
+    return task, result, time.perf_counter() - started

@@ -1,0 +1,287 @@
+"""Stage 2 (§3.2): train chunks, one after another, each for itself.
+
+Any number of trainers may work on a run: each takes the next chunk that nobody holds.
+A trainer that is killed loses at most the work since its last checkpoint; the resumed
+chunk ends with the same weights as an unbroken one.
+"""
+
+import collections
+import hashlib
+import json
+import math
+import shutil
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from solar_tf import hashing
+from solar_tf.batches import damage_explained, read_batches
+from solar_tf.console import progress, say, seconds, table
+from solar_tf.errors import UserError
+from solar_tf.model import WEIGHTS, ChunkModel, log_odds
+from solar_tf.rundir import atomic_folder, claim, open_run, read_json, sweep, write_json
+
+FORMAT = 1  # of a trained chunk and of a checkpoint
+CHECK_EVERY = 50  # steps between looks at the loss, each of which waits for the device
+
+
+def train(root, chunks=None, checkpoint_minutes=10.0, tensorboard=False, mixed_precision=False):
+    """Train the chunks of a run that nobody else trains; `chunks` limits which."""
+    run = open_run(root)
+    wanted = range(run.config.num_chunks) if chunks is None else chunks
+    out_of_range = [chunk for chunk in wanted if not 0 <= chunk < run.config.num_chunks]
+    if out_of_range:
+        raise UserError(
+            f"--chunks {out_of_range[0]}: this run has chunks 0 to {run.config.num_chunks - 1}"
+        )
+    trained = []
+    while True:
+        chunk = _train_next(run, wanted, checkpoint_minutes, tensorboard, mixed_precision)
+        if chunk is None:
+            break
+        trained.append(chunk)
+    _report(run, wanted, trained)
+
+
+def _train_next(run, wanted, checkpoint_minutes, tensorboard, mixed_precision):
+    """Train the first wanted chunk that is neither complete nor claimed; None if there is none."""
+    for chunk in wanted:
+        if run.paths.chunk(chunk).exists():
+            continue
+        with claim(run.paths.chunk_claim(chunk)) as free:
+            if free and not run.paths.chunk(chunk).exists():
+                sweep(run.paths.training(chunk))
+                trainer = ChunkTrainer(run, chunk, tensorboard, mixed_precision)
+                trainer.train(checkpoint_minutes)
+                return chunk
+    return None
+
+
+class ChunkTrainer:
+    """One chunk's model, its place in the training, and its checkpoints."""
+
+    def __init__(self, run, chunk, tensorboard=False, mixed_precision=False):
+        self.run, self.chunk = run, chunk
+        self.model = ChunkModel(run.config, run.input_dim, chunk, mixed_precision)
+        self.model.make_moments()
+        self.rows = run.summary["train"]["rows"]
+        self.steps_per_epoch = math.ceil(self.rows / run.config.batch_size)
+        self.total_steps = self.steps_per_epoch * run.config.epochs
+        self.epoch = self.batch = 0
+        self.loss_sum = self.epoch_seconds = 0.0
+        self.history = []
+        self.writer = None
+        if tensorboard:
+            self.writer = tf.summary.create_file_writer(str(run.paths.tensorboard(chunk)))
+        if not self._resume() and run.config.bias_start == "log_odds":
+            self._start_bias()
+
+    def train(self, checkpoint_minutes):
+        shards = range(self.run.summary["train"]["shards"])
+        files = [self.run.paths.records("train", self.chunk, shard) for shard in shards]
+        dense = {}
+        if self.run.dataset["kind"] == "dense":
+            dense["dense_paths"] = [self.run.paths.inputs("train", shard) for shard in shards]
+            dense["dense_dim"] = self.run.input_dim
+        with (
+            progress(
+                self.total_steps * self.run.config.batch_size,
+                f"chunk {self.chunk}",
+                "row",
+                self.model.step.numpy() * self.run.config.batch_size,
+            ) as bar,
+            damage_explained(*files, *dense.get("dense_paths", ())),
+        ):
+            while self.epoch < self.run.config.epochs:
+                batches = read_batches(
+                    files,
+                    self.run.config.batch_size,
+                    seed=self.run.config.seed * 1000 + self.chunk,
+                    epoch=self.epoch,
+                    skip=self.batch,
+                    **dense,
+                )
+                self._train_epoch(batches, 60 * checkpoint_minutes, bar)
+        self._finish()
+
+    def _train_epoch(self, batches, checkpoint_seconds, bar):
+        losses = collections.deque()
+        last_look = last_checkpoint = time.perf_counter()
+        for batch in batches:
+            losses.append(self.model.train_batch(batch, self._learning_rate()))
+            self.batch += 1
+            bar.update(self.run.config.batch_size)
+            if len(losses) < CHECK_EVERY and self.batch < self.steps_per_epoch:
+                continue
+            self._add_losses(losses)
+            now = time.perf_counter()
+            self.epoch_seconds += now - last_look
+            last_look = now
+            bar.set_postfix_str(f"loss {self.loss_sum / self.batch:.3f}")
+            if now - last_checkpoint > checkpoint_seconds and self.batch < self.steps_per_epoch:
+                self._save_checkpoint()
+                last_look = last_checkpoint = time.perf_counter()
+        if self.batch != self.steps_per_epoch:
+            raise UserError(
+                f"{self.run.paths.root}: the records of chunk {self.chunk} hold other rows than "
+                "the summary says: delete its records folder and run preprocess.py again"
+            )
+        self._end_epoch()
+
+    def _learning_rate(self):
+        rate = self.run.config.learning_rate
+        if self.run.config.decay == "linear":
+            rate *= 1 - (self.epoch * self.steps_per_epoch + self.batch) / self.total_steps
+        return tf.constant(rate, tf.float32)
+
+    def _add_losses(self, losses):
+        """Take the pending losses of the last steps; the first bad one ends the training."""
+        while losses:
+            loss = float(losses.popleft())
+            if not math.isfinite(loss):
+                raise UserError(
+                    f"chunk {self.chunk}, epoch {self.epoch}, batch {self.batch - len(losses) - 1}: "
+                    f"the loss is {loss}: the last checkpoint is kept; use a smaller learning_rate"
+                )
+            self.loss_sum += loss
+
+    def _end_epoch(self):
+        loss = self.loss_sum / self.batch
+        self.history.append(
+            {
+                "epoch": self.epoch,
+                "loss": loss,
+                "seconds": round(self.epoch_seconds, 3),
+                "rows_per_second": round(self.rows / self.epoch_seconds, 1),
+            }
+        )
+        if self.writer:
+            with self.writer.as_default(step=self.epoch):
+                tf.summary.scalar("loss", loss)
+                tf.summary.scalar("rows_per_second", self.history[-1]["rows_per_second"])
+            self.writer.flush()
+        self.epoch, self.batch = self.epoch + 1, 0
+        self.loss_sum = self.epoch_seconds = 0.0
+        if self.epoch < self.run.config.epochs:
+            self._save_checkpoint()
+
+    def _start_bias(self):
+        counts = np.load(self.run.paths.label_counts, allow_pickle=False)
+        buckets = hashing.label_buckets(
+            len(counts), self.run.seeds[self.chunk], self.run.config.num_buckets
+        )
+        start = log_odds(buckets, counts, self.rows, self.run.config.num_buckets)
+        self.model.output_bias.assign(start)
+
+    # Checkpoints.
+
+    def _save_checkpoint(self):
+        """Save everything under a new name, then drop the older ones: one is always whole."""
+        step = int(self.model.step.numpy())
+        with atomic_folder(self.run.paths.checkpoint(self.chunk, step)) as folder:
+            state = {
+                "epoch": self.epoch,
+                "batch": self.batch,
+                "loss_sum": self.loss_sum,
+                "epoch_seconds": self.epoch_seconds,
+                "history": self.history,
+                "step": step,
+            }
+            save_weights(folder, self.model.state(), state)
+        for older in self._checkpoints()[:-1]:
+            shutil.rmtree(older)
+
+    def _checkpoints(self):
+        return sorted(self.run.paths.training(self.chunk).glob("step_*"))
+
+    def _resume(self):
+        """Take up the newest checkpoint; returns whether there was one."""
+        checkpoints = self._checkpoints()
+        if not checkpoints:
+            return False
+        weights, state = load_weights(checkpoints[-1], self.model.state().keys())
+        for name, variable in self.model.state().items():
+            variable.assign(weights[name])
+        self.model.step.assign(state["step"])
+        for name in ("epoch", "batch", "loss_sum", "epoch_seconds", "history"):
+            setattr(self, name, state[name])
+        say(f"chunk {self.chunk}: goes on at epoch {self.epoch}, batch {self.batch}")
+        return True
+
+    def _finish(self):
+        """Rename the trained chunk into place: only now does it exist."""
+        with atomic_folder(self.run.paths.chunk(self.chunk)) as folder:
+            weights = {name: self.model.state()[name] for name in WEIGHTS}
+            facts = {
+                "chunk": self.chunk,
+                "seed": self.run.seeds[self.chunk],
+                "seconds": round(sum(epoch["seconds"] for epoch in self.history), 3),
+                "device": "GPU" if tf.config.list_physical_devices("GPU") else "CPU",
+                "tensorflow": tf.__version__,
+            }
+            save_weights(folder, weights, facts)
+            write_json(folder / "history.json", self.history)
+        shutil.rmtree(self.run.paths.training(self.chunk), ignore_errors=True)
+        say(
+            f"chunk {self.chunk}: loss {self.history[0]['loss']:.3f} -> "
+            f"{self.history[-1]['loss']:.3f} in {seconds(facts['seconds'])}"
+        )
+
+
+class _HashingFile:
+    """A file that hashes what is written to it."""
+
+    def __init__(self, file):
+        self.file, self.digest = file, hashlib.sha256()
+
+    def write(self, data):
+        self.digest.update(data)
+        return self.file.write(data)
+
+
+def save_weights(folder, weights, facts):
+    """Write weights as .npy files, and `facts` with their checksums as state.json."""
+    checksums = {}
+    for name, weight in weights.items():
+        with open(folder / f"{name}.npy", "wb") as file:
+            hashing_file = _HashingFile(file)
+            np.lib.format.write_array(hashing_file, weight.numpy(), allow_pickle=False)
+        checksums[name] = hashing_file.digest.hexdigest()
+    write_json(folder / "state.json", {"format": FORMAT, **facts, "sha256": checksums})
+
+
+def load_weights(folder, names, mmap_mode=None):
+    """The weights `names` and the facts that `save_weights` wrote."""
+    state = read_json(folder / "state.json")
+    remedy = f"delete {folder} and run train.py again"
+    if state is None or state.get("format") != FORMAT:
+        raise UserError(f"{folder}: no state.json of format {FORMAT}: {remedy}")
+    try:
+        weights = {
+            name: np.load(folder / f"{name}.npy", mmap_mode=mmap_mode, allow_pickle=False)
+            for name in names
+        }
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(f"{folder}: cannot be read ({error}): {remedy}")
+    return weights, state
+
+
+def _report(run, wanted, trained):
+    rows = []
+    for chunk in wanted:
+        history = run.paths.chunk(chunk) / "history.json"
+        if not history.exists():
+            rows.append((chunk, "held by another trainer", "-", "-", "-"))
+            continue
+        epochs = json.loads(history.read_text())
+        spent = sum(epoch["seconds"] for epoch in epochs)
+        rate = run.summary["train"]["rows"] * len(epochs) / max(spent, 1e-9)
+        state = "trained" if chunk in trained else "complete already"
+        rows.append((chunk, state, f"{epochs[-1]['loss']:.3f}", f"{spent:.1f}", f"{rate:.0f}"))
+    say(table(("chunk", str(run.paths.root), "loss", "seconds", "rows/s"), rows))
+    missing = run.config.num_chunks - len(run.trained_chunks())
+    if missing:
+        say(f"\n{missing} of {run.config.num_chunks} chunks are not complete yet.")
+    else:
+        say(f"\nNext: infer.py --run {run.paths.root}")

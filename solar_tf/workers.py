@@ -1,0 +1,75 @@
+"""Tasks spread over processes, with bounded memory, whatever happens to a process."""
+
+import collections
+import itertools
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from solar_tf.errors import UserError
+
+TRIES = 3  # of a task whose process died
+
+
+def run_tasks(function, tasks, workers, initializer=None, initargs=()):
+    """Yield `function(task)` of every task, in order.
+
+    At most a few tasks per worker are taken from `tasks` ahead of the results. Workers are
+    spawned, so they share no state with a TensorFlow in this process; with one worker the
+    tasks run in this process. A worker that dies (out of memory, say) is replaced and its
+    tasks are done again.
+    """
+    tasks = iter(tasks)
+    if workers == 1:
+        if initializer:
+            initializer(*initargs)
+        yield from map(function, tasks)
+        return
+
+    def start():
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(workers, context, initializer, initargs)
+
+    executor = start()
+    pending = collections.deque()  # of [task, future, tries]
+    try:
+        while True:
+            for task in itertools.islice(tasks, 2 * workers - len(pending)):
+                pending.append([task, _submit(executor, function, task), 1])
+            if not pending:
+                return
+            task, future, tries = pending[0]
+            try:
+                result = future.result() if future else _broken()
+            except BrokenProcessPool:
+                if tries == TRIES:
+                    raise UserError(
+                        f"a worker process was killed {TRIES} times at the same task, probably "
+                        "for want of memory: run the stage again with --workers 1"
+                    )
+                executor.shutdown(wait=True, cancel_futures=True)
+                executor = start()
+                for entry in pending:
+                    if entry[1] is None or not _succeeded(entry[1]):
+                        entry[1] = _submit(executor, function, entry[0])
+                pending[0][2] += 1
+                continue
+            pending.popleft()
+            yield result
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _submit(executor, function, task):
+    try:
+        return executor.submit(function, task)
+    except BrokenProcessPool:
+        return None  # the next look at its result starts a new pool
+
+
+def _broken():
+    raise BrokenProcessPool
+
+
+def _succeeded(future):
+    return future.done() and not future.cancelled() and future.exception() is None

@@ -1,0 +1,122 @@
+"""The compiled loops against brute force, at block sizes small enough to matter."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from solar_tf import kernels
+
+# Few distinct weights make ties, zeros and sums that only differ in the last bit.
+WEIGHTS = st.sampled_from([0.0, 1e-45, 1e-38, 1e-4, 0.1, 0.25, 0.3, 0.999, 1.0, 9.21, 1e30])
+
+
+def inverted(label_buckets, num_buckets):
+    """label_buckets [K, N] -> offsets uint32 [K, B+1], labels int32 [K, N]."""
+    sizes = [np.bincount(row, minlength=num_buckets) for row in label_buckets]
+    offsets = np.pad(np.cumsum(sizes, axis=1), ((0, 0), (1, 0))).astype(np.uint32)
+    return offsets, np.argsort(label_buckets, axis=1, kind="stable").astype(np.int32)
+
+
+def best_keys(scores, found, k):
+    """The k best of scores float32 [N] by sorting all of them, as the kernels' keys."""
+    order = [i for i in np.lexsort((np.arange(len(scores)), -scores)) if found[i]][:k]
+    keys = [(int(scores[i].view(np.uint32)) << 32) | (2**32 - 1 - int(i)) for i in order]
+    return np.array(keys + [0] * (k - len(keys)), np.uint64)
+
+
+@st.composite
+def problems(draw):
+    """(weights [Q, K, B], label_buckets [K, N], m, k, block)."""
+    num_queries, num_chunks = draw(st.integers(1, 5)), draw(st.integers(1, 6))
+    num_buckets, num_labels = draw(st.integers(1, 9)), draw(st.integers(1, 60))
+    shape = (num_queries, num_chunks, num_buckets)
+    elements = draw(st.sampled_from([WEIGHTS, st.floats(0, 1, width=32)]))
+    weights = draw(hnp.arrays(np.float32, shape, elements=elements))
+    seed = draw(st.integers(0, 2**32 - 1))
+    label_buckets = np.random.default_rng(seed).integers(
+        num_buckets, size=(num_chunks, num_labels), dtype=np.uint16
+    )
+    m = draw(st.sampled_from([1, num_buckets, min(7, num_buckets)]))
+    return weights, label_buckets, m, draw(st.integers(1, 70)), draw(st.sampled_from([1, 7, 4096]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(problems())
+def test_both_rankings_equal_brute_force_bit_for_bit(problem):
+    weights, label_buckets, m, k, block = problem
+    num_queries, num_chunks, num_buckets = weights.shape
+    order = np.argsort(-weights, axis=2, kind="stable")[:, :, :m]
+    keys = np.zeros((num_queries, k), np.uint64)
+    full = np.zeros((num_queries, k), np.uint64)
+    candidates = np.zeros(num_queries, np.int64)
+    kernels.rank_keys(
+        order.astype(np.int32),
+        np.take_along_axis(weights, order, axis=2),
+        *inverted(label_buckets, num_buckets),
+        block,
+        keys,
+        candidates,
+    )
+    kernels.full_keys(weights, label_buckets, block, full)
+    everywhere = np.ones(label_buckets.shape[1], bool)
+    for q in range(num_queries):
+        total = np.zeros(label_buckets.shape[1], np.float32)
+        shortlisted, found = total.copy(), ~everywhere
+        for chunk in range(num_chunks):
+            hit = np.isin(label_buckets[chunk], order[q, chunk])
+            found |= hit
+            total += weights[q, chunk, label_buckets[chunk]]
+            shortlisted += np.where(hit, weights[q, chunk, label_buckets[chunk]], np.float32(0))
+        np.testing.assert_array_equal(keys[q], best_keys(shortlisted, found, k))
+        np.testing.assert_array_equal(full[q], best_keys(total, everywhere, k))
+        assert candidates[q] == found.sum()
+    if m == num_buckets:
+        np.testing.assert_array_equal(keys, full)
+
+
+@pytest.mark.parametrize("power", [0, 1, 8, 40])
+@pytest.mark.parametrize("num_chunks", [1, 16, 300])
+def test_pruning_never_loses_a_label(num_chunks, power):
+    """Large enough that counters saturate and most labels are pruned."""
+    rng = np.random.default_rng(power)
+    num_buckets, num_labels, k = 50, 3000, 40
+    label_buckets = rng.integers(num_buckets, size=(num_chunks, num_labels), dtype=np.uint16)
+    weights = rng.random((8, num_chunks, num_buckets), np.float32) ** power
+    order = np.argsort(-weights, axis=2, kind="stable").astype(np.int32)
+    index = inverted(label_buckets, num_buckets)
+    full = np.zeros((8, k), np.uint64)
+    kernels.full_keys(weights, label_buckets, 256, full)
+    for block in (100, 1000, 1 << 20):
+        keys, candidates = np.zeros((8, k), np.uint64), np.zeros(8, np.int64)
+        sorted_weights = np.take_along_axis(weights, order, axis=2)
+        kernels.rank_keys(order, sorted_weights, *index, block, keys, candidates)
+        np.testing.assert_array_equal(keys, full)
+        assert (candidates == num_labels).all()
+
+
+VALUES = st.one_of(st.floats(0, width=32), st.sampled_from([0.0, 1e-45, 1e-38, 0.5, 1.0]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=2, max_side=90), elements=VALUES),
+    st.data(),
+)
+def test_top_keys_equal_a_stable_sort(values, data):
+    m = data.draw(st.integers(1, values.shape[1]))
+    keys = np.empty((len(values), m), np.uint64)
+    kernels.top_keys(values.view(np.uint32), keys)
+    for row, row_keys in zip(values, keys, strict=True):
+        np.testing.assert_array_equal(row_keys, best_keys(row, np.ones(len(row), bool), m))
+
+
+@pytest.mark.parametrize("arrange", [np.copy, np.sort, lambda row: np.sort(row)[:, ::-1].copy()])
+@pytest.mark.parametrize("m", [1, 7, 100, 3000, 30_000])
+def test_top_keys_at_the_papers_size(m, arrange):
+    values = arrange(np.random.default_rng(m).random((2, 30_000), np.float32) ** 30)
+    keys = np.empty((2, m), np.uint64)
+    kernels.top_keys(values.view(np.uint32), keys)
+    expected = np.argsort(-values, axis=1, kind="stable")[:, :m]
+    np.testing.assert_array_equal(~keys.astype(np.uint32), expected)

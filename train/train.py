@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Stage 2 of SOLAR: train the chunks, each a small network of its own.
+
+    train.py --gpu 0                                 all chunks, one after another
+    train.py --gpu 0 & train.py --gpu 1 & wait       two GPUs share the chunks
+    train.py --chunks 4-7                            these only, for job arrays
+
+Can be killed at any moment and run again: finished chunks are kept, and an unfinished one
+goes on from its last checkpoint. Hyper-parameters are those that preprocess.py was given.
+"""
+
+from absl import flags
+
+from solar_tf import cli
+
+FLAGS = flags.FLAGS
+cli.define_run_flag()
+flags.DEFINE_integer("gpu", 0, "GPU to train on; without such a GPU the CPU is used.", 0)
+flags.DEFINE_string("chunks", None, "Chunks to train, such as 3 or 0-3 or 0,2,5 [default: all].")
+flags.DEFINE_float("checkpoint_minutes", 10, "Most minutes between two checkpoints.", 0)
+flags.DEFINE_bool("tensorboard", False, "Write TensorBoard logs to RUN/tensorboard.")
+flags.DEFINE_bool("mixed_precision", False, "Multiply matrices in bfloat16; GPU only.")
+
+
+def main():
+    chunks = cli.parse_chunks(FLAGS.chunks)
+    device = cli.use_gpu(FLAGS.gpu)
+
+    from solar_tf.training import train
+
+    train(
+        FLAGS.run,
+        chunks,
+        checkpoint_minutes=FLAGS.checkpoint_minutes,
+        tensorboard=FLAGS.tensorboard,
+        mixed_precision=FLAGS.mixed_precision and device == "GPU",
+    )
+
+
+if __name__ == "__main__":
+    cli.run_stage(main)
