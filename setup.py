@@ -24,7 +24,6 @@ setup(
     scripts=["preprocess/preprocess.py", "train/train.py", "infer/infer.py"],
     install_requires=[
         "absl-py>=2.1",
-        "matplotlib>=3.8",
         "numba>=0.60",
         "numpy>=1.26",
         "scikit-learn>=1.4",
@@ -32,5 +31,8 @@ setup(
         "tensorflow>=2.18",
         "tqdm>=4.66",
     ],
-    extras_require={"test": ["hypothesis>=6.100", "pytest>=8", "ruff>=0.6"]},
+    extras_require={
+        "tensorboard": ["tensorboard>=2.18"],
+        "test": ["hypothesis>=6.100", "pytest>=8", "ruff>=0.6", "tensorboard>=2.18"],
+    },
 )

@@ -29,7 +29,7 @@ def read_batches(
 
     Without a seed, rows come in the order of the files. With one, the files are shuffled,
     and then the rows within blocks of `shuffle_rows`: all rows alike when the epoch fits
-    into one block, and never more than two blocks in memory. The order depends on nothing
+    into one block, and about two serialised blocks are in memory. The order depends on nothing
     but (paths, batch_size, seed, epoch, shuffle_rows), so an interrupted epoch goes on after
     n batches with `skip=n`.
 
@@ -47,12 +47,12 @@ def read_batches(
     if len({len(source) for source in sources}) != 1:
         raise ValueError(f"{len(paths)} files of buckets, but {len(dense_paths)} of dense inputs")
     if seed is None:
-        batches = _rows(sources).batch(batch_size)
+        batches = _read(sources, batch_size)
     else:
         generator = np.random.default_rng([seed, epoch])
         order = generator.permutation(len(paths))
-        rows = _rows([[source[k] for k in order] for source in sources])
-        batches = _shuffle(rows, batch_size, shuffle_rows, generator.integers(2**62))
+        sources = [[source[k] for k in order] for source in sources]
+        batches = _shuffle(sources, batch_size, shuffle_rows, generator.integers(2**62))
     batches = batches.skip(skip).map(lambda *records: _parse(records, dense_dim)).prefetch(2)
     options = tf.data.Options()
     options.deterministic = True
@@ -77,12 +77,14 @@ def damage_explained(*paths):
         raise
 
 
-def _rows(sources):
-    """The serialised rows of each source, side by side: a tuple of scalars for every row."""
-    return tf.data.Dataset.zip(tuple(tf.data.TFRecordDataset(source) for source in sources))
+def _read(sources, size):
+    """Vectors of up to `size` serialised rows, a tuple with one vector for each source."""
+    return tf.data.Dataset.zip(
+        tuple(tf.data.TFRecordDataset(source).batch(size) for source in sources)
+    )
 
 
-def _shuffle(rows, batch_size, shuffle_rows, key):
+def _shuffle(sources, batch_size, shuffle_rows, key):
     """Batches of rows in an order that is a pure function of `key`.
 
     `Dataset.shuffle` would do, were its order not to change with tf.random.set_seed.
@@ -100,7 +102,7 @@ def _shuffle(rows, batch_size, shuffle_rows, key):
             )
         )
 
-    return rows.batch(block_size).prefetch(1).enumerate().flat_map(batches_of_block)
+    return _read(sources, block_size).prefetch(1).enumerate().flat_map(batches_of_block)
 
 
 def _parse(records, dense_dim):

@@ -5,6 +5,7 @@ with the reason in docs/paper_notes.md.
 """
 
 import dataclasses
+import math
 import typing
 from dataclasses import dataclass
 
@@ -36,7 +37,9 @@ class SolarConfig:
     )
     init_stddev: float = _field(0.05, "ours", "sd of the truncated normal that weights start from")
     weighting: str = _field("counts", "paper §5.1", "token values: counts (BoW) or tfidf")
-    feature_scale: float = _field(1.0, "ours", "length of a TF-IDF row; counts are left as they are")
+    feature_scale: float = _field(
+        1.0, "ours", "length of a TF-IDF row; counts are left as they are"
+    )
     input_dropout: float = _field(0.0, "ours", "share of tokens dropped from a row in training")
     dropout: float = _field(0.0, "ours", "share of hidden units dropped in training")
     bias_start: str = _field(
@@ -52,12 +55,13 @@ class SolarConfig:
                 object.__setattr__(self, name, float(value))
             elif type(value) is not expected:
                 raise UserError(f"{name} must be of type {expected.__name__}, not {value!r}")
-        for name in (
-            "num_chunks num_buckets feature_dim hidden_dim batch_size epochs learning_rate "
-            "init_stddev feature_scale min_count"
-        ).split():
-            if not getattr(self, name) > 0:
-                raise UserError(f"{name} must be above 0, not {getattr(self, name)}")
+            elif expected is float and not math.isfinite(value):
+                raise UserError(f"{name} must be a finite number, not {value}")
+            elif expected is int and value >= 2**31:  # hashes and ids are int32
+                raise UserError(f"{name} must be below 2^31, not {value}")
+        for name, value in self.to_dict().items():
+            if name not in (*CHOICES, *MAY_BE_ZERO) and value <= 0:
+                raise UserError(f"{name} must be above 0, not {value}")
         for name in ("dropout", "input_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
@@ -66,8 +70,8 @@ class SolarConfig:
                 raise UserError(
                     f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
                 )
-        if not 0 <= self.seed < 2**31:
-            raise UserError(f"seed must be at least 0 and below 2^31, not {self.seed}")
+        if self.seed < 0:
+            raise UserError(f"seed must be at least 0, not {self.seed}")
 
     def to_dict(self):
         return dataclasses.asdict(self)
@@ -88,3 +92,4 @@ CHOICES = {
     "weighting": ("counts", "tfidf"),
     "bias_start": ("zeros", "log_odds"),
 }
+MAY_BE_ZERO = ("dropout", "input_dropout", "seed")  # of the numbers

@@ -57,7 +57,7 @@ def seconds(value):
     """A duration for people: 48 s, 6 min 10 s, 2 h 5 min."""
     whole = round(value)
     if whole < 60:
-        return f"{value:.1f} s" if value < 10 else f"{whole} s"
+        return f"{value:.1f} s" if value < 9.95 else f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
@@ -66,7 +66,7 @@ def seconds(value):
 def size(value):
     """A number of bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
+        if value < 999.5:  # what rounds to 1000 is one of the next unit
             return f"{value:.3g} {unit}"
         value /= 1000
     return f"{value:.3g} TB"

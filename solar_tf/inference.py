@@ -8,6 +8,7 @@ without TensorFlow rank the block.
 
 import hashlib
 import json
+import math
 import shutil
 import time
 
@@ -21,7 +22,7 @@ from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.errors import UserError
 from solar_tf.index import load_index
 from solar_tf.metrics import MetricSums, inverse_propensity
-from solar_tf.model import WEIGHTS, ChunkModel
+from solar_tf.model import WEIGHTS, ChunkModel, inputs_of
 from solar_tf.ranking import FULL, RankFiles, Setting, rank_block, stack_indexes
 from solar_tf.rundir import (
     claim,
@@ -98,10 +99,11 @@ class _Inference:
         self.max_m = max((setting.m for setting in settings), default=0)
         self.full = any(setting.m == FULL for setting in settings)
         self.num_queries = run.summary["test"]["rows"]
-        self.block_size = self.num_queries
+        batches = math.ceil(self.num_queries / BATCH_SIZE)
         if self.full:
-            bytes_per_query = 4 * len(chunks) * run.config.num_buckets
-            self.block_size = min(self.num_queries, max(1, int(scratch_bytes // bytes_per_query)))
+            bytes_per_batch = 4 * len(chunks) * run.config.num_buckets * BATCH_SIZE
+            batches = min(batches, max(1, int(scratch_bytes // bytes_per_batch)))
+        self.block_size = batches * BATCH_SIZE
         self.weights = {chunk: _weights_key(run, chunk) for chunk in chunks}
         self.key = _key(
             self.weights, [s.key for s in settings], floor, top_labels, self.block_size
@@ -223,7 +225,7 @@ class _Inference:
             done = 0
             for batch in _query_batches(self.run, chunk, start, stop):
                 began = time.perf_counter()
-                block_probabilities = model.probabilities(batch).numpy()
+                block_probabilities = model.probabilities(inputs_of(batch)).numpy()
                 middle = time.perf_counter()
                 rows = slice(done, done + len(block_probabilities))
                 if self.max_m:
@@ -267,12 +269,12 @@ def _weights_key(run, chunk):
 def load_model(run, chunk):
     """A trained chunk."""
     weights, _ = load_weights(run.paths.chunk(chunk), WEIGHTS, mmap_mode="r")
-    model = ChunkModel(run.config, run.input_dim, chunk, weights=weights)
-    return model
+    dense = run.dataset["kind"] == "dense"
+    return ChunkModel(run.config, run.input_dim, chunk, dense=dense, weights=weights)
 
 
 def _query_batches(run, chunk, start, stop):
-    """The test queries start to stop in batches, in order."""
+    """The test queries start to stop in batches, in order; start is a multiple of BATCH_SIZE."""
     shards = range(run.summary["test"]["shards"])
     files = [run.paths.records("test", chunk, shard) for shard in shards]
     dense = {}
@@ -280,7 +282,8 @@ def _query_batches(run, chunk, start, stop):
         dense["dense_paths"] = [run.paths.inputs("test", shard) for shard in shards]
         dense["dense_dim"] = run.input_dim
     with damage_explained(*files, *dense.get("dense_paths", ())):
-        yield from read_batches(files, BATCH_SIZE, start=start, stop=stop, **dense)
+        batches = read_batches(files, BATCH_SIZE, skip=start // BATCH_SIZE, **dense)
+        yield from batches.take(math.ceil((stop - start) / BATCH_SIZE))
 
 
 def answer(root, query, m=100, score="evidence", floor=retrieval.EVIDENCE_FLOOR, k=10, num_chunks=None):
@@ -307,7 +310,8 @@ def answer(root, query, m=100, score="evidence", floor=retrieval.EVIDENCE_FLOOR,
             "values": tf.constant(summed),
             "row_splits": tf.constant(row_splits, tf.int32),
         }
-        probabilities = load_model(run, chunk).probabilities(batch).numpy()
+        model = load_model(run, chunk)
+        probabilities = model.probabilities(batch).numpy()
         index = load_index(run.paths.index(chunk), run.config.num_buckets, run.dataset["num_labels"])
         found.append((*retrieval.top_buckets(probabilities, m), index.offsets, index.labels))
     buckets, values, offsets, labels = (np.stack(part, axis=-2) for part in zip(*found, strict=True))

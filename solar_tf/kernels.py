@@ -9,13 +9,34 @@ Nothing here imports TensorFlow: spawned workers load this module and must start
 """
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 LANES = 4  # queries that full ranking scores together, one SSE register
-SURE = 64  # counter value of a label that may reach the score floor
-MOST = 255  # where the 8-bit counters saturate
+TILE_BITS = 13
+TILE = 1 << TILE_BITS  # labels whose float32 sums fit the L1 cache
+AHEAD = 8  # buckets that shortlist ranking prefetches
+EMPTY = np.int32(-(2**31))  # the bits of -0.0
 
 compiled = njit(nogil=True, cache=True)
+
+
+@intrinsic
+def _prefetch(context, array, index):
+    """Ask for the cache line of array[index] without waiting for it."""
+
+    def generate(context, builder, signature, arguments):
+        view = context.make_array(signature.args[0])(context, builder, arguments[0])
+        pointer = builder.gep(view.data, [arguments[1]])
+        byte = ir.IntType(8).as_pointer()
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        builder.call(prefetch, [builder.bitcast(pointer, byte), number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
 
 
 @compiled
@@ -57,133 +78,138 @@ def top_keys(bits, keys):
     value, since m groups hold a value at or over it. Few values pass it; those are sorted.
     """
     num_buckets, m = bits.shape[1], keys.shape[1]
-    # About four groups for each survivor: fewer would let too many values pass.
-    size = max(1, num_buckets // (4 * m))
-    num_groups = (num_buckets + size - 1) // size
-    maxima = np.empty(num_groups, np.uint32)
-    passed = np.empty(num_buckets + 1, np.uint64)
+    # With three groups or more for each survivor, few others pass the floor.
+    size = num_buckets // (3 * m)
+    size = max(size - size % 32, 1)  # whole vector registers
+    maxima = np.empty((num_buckets + size - 1) // size, np.uint32)
+    passed = np.empty(num_buckets, np.uint64)
     for q in range(bits.shape[0]):
-        row = bits[q]
-        for group in range(num_groups):
+        for g in range(len(maxima)):
+            group = bits[q, g * size : (g + 1) * size]
             largest = np.uint32(0)
-            for i in range(group * size, min(num_buckets, (group + 1) * size)):
-                largest = max(largest, row[i])
-            maxima[group] = largest
-        floor = np.partition(maxima, num_groups - m)[num_groups - m]
+            for i in range(len(group)):
+                largest = max(largest, group[i])
+            maxima[g] = largest
+        floor = np.partition(maxima, len(maxima) - m)[len(maxima) - m]
         count = 0
-        for group in range(num_groups):
-            if maxima[group] >= floor:
-                for i in range(group * size, min(num_buckets, (group + 1) * size)):
-                    passed[count] = _key(row[i], i)
-                    count += row[i] >= floor
+        for g in range(len(maxima)):
+            if maxima[g] >= floor:
+                group = bits[q, g * size : (g + 1) * size]
+                for i in range(len(group)):
+                    if group[i] >= floor:
+                        passed[count] = _key(group[i], g * size + i)
+                        count += 1
         keys[q] = np.sort(passed[:count])[::-1][:m]
 
 
 @compiled
-def _score_floor(weights, sizes, k):
+def _certain_score(weights, starts, ends, k):
     """A score that k labels reach for certain: the buckets of one chunk share no label."""
-    floor = np.float32(0)
+    certain = np.float32(0)
     for chunk in range(weights.shape[0]):
         covered, least = 0, np.float32(np.inf)
         for j in range(weights.shape[1]):
-            covered += sizes[chunk, j]
+            covered += ends[chunk, j] - starts[chunk, j]
             least = min(least, weights[chunk, j])
             if covered >= k:
-                floor = max(floor, least)
+                certain = max(certain, least)
                 break
-    return floor
+    return certain
 
 
 @compiled
-def rank_keys(buckets, weights, offsets, labels, block, keys, candidates):
-    """SOLAR's ranking of the labels in the hit buckets (§3.3), without rounding a score away.
+def _count_hits(labels, starts, ends, stops, low, high, counts):
+    """Count the hits in [low, high) by tile; `stops` [K, m] is where each bucket leaves it."""
+    counts[:] = 0
+    num_chunks, m = starts.shape
+    for chunk in range(num_chunks):
+        row = labels[chunk]
+        for j in range(m):
+            if j + AHEAD < m:
+                start = starts[chunk, j + AHEAD]
+                for i in range(start, min(ends[chunk, j + AHEAD], start + 128), 16):
+                    _prefetch(row, i)
+            at, end = np.uint64(starts[chunk, j]), np.uint64(ends[chunk, j])
+            while at < end and row[at] < high:
+                counts[np.uint32(row[at] - low) >> TILE_BITS] += 1
+                at += np.uint64(1)
+            stops[chunk, j] = at
 
-    buckets, weights [Q, K, m], offsets [K, B+1], labels [K, N] -> keys uint64 [Q, k],
-    candidates int64 [Q]. Labels are visited in blocks whose 8-bit counters stay in cache:
 
-    1. A label's counter is the sum of its weights in units of floor/64, each rounded
-       up, so a counter under 64 proves that the label's score is under the floor.
-    2. Rounding adds less than one unit a chunk, so labels more than K units under the
-       k-th largest counter cannot be among the k best either.
-    3. The few labels left get their exact float32 sums in chunk order, and the k-th
-       best score so far becomes the next block's floor.
-    """
+@compiled
+def _scatter_hits(labels, weights, starts, stops, low, cursors, hits):
+    """Write every hit, label above weight, to the next place of its label's tile."""
+    num_chunks, m = starts.shape
+    for chunk in range(num_chunks):
+        row = labels[chunk]
+        for j in range(m):
+            weight = np.uint64(_bits(weights[chunk, j]))
+            for i in range(np.uint64(starts[chunk, j]), np.uint64(stops[chunk, j])):
+                label = np.uint64(row[i] - low)
+                tile = label >> np.uint64(TILE_BITS)
+                cursor = cursors[tile]
+                hits[cursor] = (label << np.uint64(32)) | weight
+                cursors[tile] = cursor + np.uint64(1)
+
+
+@compiled
+def _rank_tile(hits, low, bound, scores, heap):
+    """Sum the hits of a tile in their order, offer its labels; returns how many it has."""
+    mask = np.uint64(TILE - 1)
+    bits = scores.view(np.int32)
+    for hit in hits:
+        weight = np.uint32(hit & np.uint64(0xFFFFFFFF)).view(np.float32)
+        scores[(hit >> np.uint64(32)) & mask] += weight
+    found = 0
+    for hit in hits:
+        label = hit >> np.uint64(32)
+        score = bits[label & mask]
+        bits[label & mask] = EMPTY
+        found += score >= 0
+        if score >= bound:
+            _offer(heap, _key(score, low + label))
+            bound = max(bound, np.int32(heap[0] >> np.uint64(32)))
+    return found, bound
+
+
+@compiled
+def rank_keys(buckets, weights, offsets, labels, span, keys, candidates):
     num_queries, num_chunks, m = buckets.shape
     num_labels, k = labels.shape[1], keys.shape[1]
-    # Float32 sums of K terms stray by less than this from the real ones.
-    margin = 1.0 - num_chunks * 2.0**-22
-    block = min(block, num_labels)
-    counters = np.zeros(block, np.uint8)
-    scores = np.zeros(block, np.float32)
-    shortlist = np.empty(block + 1, np.int64)
     starts = np.empty((num_chunks, m), np.int64)
     stops = np.empty((num_chunks, m), np.int64)
     ends = np.empty((num_chunks, m), np.int64)
-    histogram = np.empty(MOST + 1, np.int64)
+    span = min(span, (num_labels + TILE - 1) >> TILE_BITS)
+    counts = np.empty(span, np.int64)
+    cursors = np.empty(span, np.uint64)
+    hits = np.empty(0, np.uint64)
+    scores = np.full(TILE, -0.0, np.float32)
     for q in range(num_queries):
-        heap = np.zeros(k, np.uint64)
+        heap = keys[q]
+        heap[:] = 0
         for chunk in range(num_chunks):
             for j in range(m):
                 bucket = buckets[q, chunk, j]
                 starts[chunk, j] = offsets[chunk, bucket]
                 ends[chunk, j] = offsets[chunk, bucket + 1]
-        floor = _score_floor(weights[q], ends - starts, k)
-        touched = 0
-        for low in range(0, num_labels, block):
-            high = min(low + block, num_labels)
-            floor = max(floor, _score(heap[0]))
-            per_weight = SURE / (floor * margin) if floor > 0 else np.inf
-            listed = 0
-            for chunk in range(num_chunks):
-                row = labels[chunk]
-                for j in range(m):
-                    weight = weights[q, chunk, j]
-                    units = MOST
-                    if floor > 0:
-                        units = int(max(1.0, min(float(MOST), np.ceil(weight * per_weight))))
-                    at, end = starts[chunk, j], ends[chunk, j]
-                    while at < end and row[at] < high:
-                        label = row[at] - low
-                        before = np.int64(counters[label])
-                        after = min(before + units, MOST)
-                        counters[label] = after
-                        touched += before == 0
-                        shortlist[listed] = label
-                        listed += (before < SURE) & (after >= SURE)
-                        at += 1
-                    stops[chunk, j] = at
-
-            bar = SURE
-            if listed > k:
-                histogram[:] = 0
-                for i in range(listed):
-                    histogram[counters[shortlist[i]]] += 1
-                above, kth = 0, MOST + 1
-                while above < k:
-                    kth -= 1
-                    above += histogram[kth]
-                bar = max(SURE, kth - num_chunks)
-
-            for chunk in range(num_chunks):
-                row = labels[chunk]
-                for j in range(m):
-                    weight = weights[q, chunk, j]
-                    for at in range(starts[chunk, j], stops[chunk, j]):
-                        label = row[at] - low
-                        if counters[label] >= bar:
-                            scores[label] += weight
-                        else:
-                            counters[label] = 0
-                    starts[chunk, j] = stops[chunk, j]
-
-            for i in range(listed):
-                label = shortlist[i]
-                if counters[label] >= bar:
-                    _offer(heap, _key(_bits(scores[label]), label + low))
-                counters[label] = 0
-                scores[label] = 0
+        bound = np.int32(_bits(_certain_score(weights[q], starts, ends, k)))
+        found = 0
+        for low in range(0, num_labels, span << TILE_BITS):
+            _count_hits(labels, starts, ends, stops, low, low + (span << TILE_BITS), counts)
+            total = 0
+            for tile in range(span):
+                cursors[tile] = total
+                total += counts[tile]
+            if total > len(hits):
+                hits = np.empty(2*total, np.uint64)
+            _scatter_hits(labels, weights[q], starts, stops, low, cursors, hits)
+            starts, stops = stops, starts
+            for tile in range(span):
+                end = cursors[tile]
+                tile_found, bound = _rank_tile(hits[end - np.uint64(counts[tile]) : end], low, bound, scores, heap)
+                found += tile_found
         keys[q] = np.sort(heap)[::-1]
-        candidates[q] = touched
+        candidates[q] = found
 
 
 @compiled

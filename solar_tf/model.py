@@ -16,6 +16,15 @@ import numpy as np
 import tensorflow as tf
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+SPARSE_INPUTS = {
+    "ids": tf.TensorSpec([None], tf.int32),
+    "values": tf.TensorSpec([None], tf.float32),
+    "row_splits": tf.TensorSpec([None], tf.int32),
+}
+TARGETS = {
+    "buckets": tf.TensorSpec([None], tf.int32),
+    "bucket_splits": tf.TensorSpec([None], tf.int32),
+}
 WEIGHTS = ("hidden_kernel", "hidden_bias", "output_kernel", "output_bias")
 
 
@@ -26,7 +35,9 @@ class ChunkModel(keras.Model):
     random unless they are given by name.
     """
 
-    def __init__(self, config, input_dim, chunk, mixed_precision=False, weights=None):
+    def __init__(
+        self, config, input_dim, chunk, *, dense=False, mixed_precision=False, weights=None
+    ):
         super().__init__(name=f"chunk_{chunk:02d}")
         self.config = config
         self.matmul_type = tf.bfloat16 if mixed_precision else tf.float32
@@ -50,19 +61,24 @@ class ChunkModel(keras.Model):
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         self.moments = {}  # of Adam, made when training begins
         self.built = True
+        # Fixed signatures: a batch of another size is no reason to trace again.
+        inputs = {"dense": tf.TensorSpec([None, input_dim])} if dense else SPARSE_INPUTS
+        self.probabilities = tf.function(self._probabilities, input_signature=[inputs])
+        rate = tf.TensorSpec([], tf.float32)
+        self.train_batch = tf.function(
+            self._train_batch, input_signature=[inputs | TARGETS, rate]
+        )
 
     def call(self, batch):
-        """Logits of the buckets, [batch, B]."""
+        """Logits of the buckets, [batch, B]; needs a batch's inputs only."""
         hidden = tf.nn.relu(self._hidden_sums(batch, batch.get("values")))
         return self._matmul(hidden, self.output_kernel) + self.output_bias
 
-    @tf.function(reduce_retracing=True)
-    def probabilities(self, batch):
+    def _probabilities(self, inputs):
         """The scores of §3.3, [batch, B]."""
-        return tf.sigmoid(self(batch))
+        return tf.sigmoid(self(inputs))
 
-    @tf.function(reduce_retracing=True)
-    def train_batch(self, batch, learning_rate):
+    def _train_batch(self, batch, learning_rate):
         """One step of Adam on a batch; returns its loss before the step."""
         noise = tf.stack([tf.constant(self.noise_seed, tf.int64), 2 * self.step])
         values = batch.get("values")
@@ -77,11 +93,10 @@ class ChunkModel(keras.Model):
 
         targets = tf.stack([_row_ids(batch["bucket_splits"]), batch["buckets"]], axis=1)
         scale = 1 / tf.cast(tf.shape(logits)[0], tf.float32)
-        loss = scale * (
-            tf.reduce_sum(tf.nn.softplus(logits)) - tf.reduce_sum(tf.gather_nd(logits, targets))
-        )
+        probabilities = tf.sigmoid(logits)
+        loss = scale * self._cross_entropy(logits, probabilities, targets)
         ones = tf.ones(tf.shape(targets)[:1])
-        error = tf.tensor_scatter_nd_sub(tf.sigmoid(logits), targets, ones)
+        error = tf.tensor_scatter_nd_sub(probabilities, targets, ones)
 
         error_hidden = self._matmul(error, self.output_kernel, transpose_b=True)
         error_hidden = tf.where(sums > 0, error_hidden * scale, 0.0)
@@ -144,6 +159,17 @@ class ChunkModel(keras.Model):
         return tf.cast(product, tf.float32)
 
     @staticmethod
+    def _cross_entropy(logits, probabilities, targets):
+        """Summed over the batch; `targets` [t, 2] are the places of the ones.
+
+        Zeros cost -log(1 - p), from the probabilities at hand: a softplus of all logits
+        would take as long as a matrix product. Ones are exact.
+        """
+        off = -tf.math.log(tf.maximum(1 - probabilities, 1e-7))
+        on = tf.nn.softplus(-tf.gather_nd(logits, targets)) - tf.gather_nd(off, targets)
+        return tf.reduce_sum(off) + tf.reduce_sum(on)
+
+    @staticmethod
     def _dropout_mask(shape, rate, seed):
         """Stateless, so that a resumed run draws the same masks as an unbroken one."""
         return tf.where(tf.random.stateless_uniform(shape, seed) >= rate, 1 / (1 - rate), 0.0)
@@ -179,6 +205,11 @@ class ChunkModel(keras.Model):
         rate = learning_rate * tf.sqrt(1 - power_2) / (1 - power_1)
         change = rate * mean / (tf.sqrt(square) + EPSILON)
         weight.value.scatter_sub(tf.IndexedSlices(change, ids))
+
+
+def inputs_of(batch):
+    """A batch without its targets."""
+    return {name: value for name, value in batch.items() if name not in TARGETS}
 
 
 def _given(array):

@@ -11,6 +11,7 @@ import functools
 import platform
 import time
 from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 
@@ -36,12 +37,13 @@ from solar_tf.workers import run_tasks
 
 ROWS_PER_SHARD = 16_384
 SPLITS = ("train", "test")
+COUNTERS = ("rows", "unlabelled", "duplicate_labels", "featureless")
 
 
 def preprocess(root, dataset, config, workers):
     """Make the run directory `root` of a `datasets.Dataset` and a SolarConfig."""
     started = time.perf_counter()
-    paths = RunDirectory(root)
+    paths = RunDirectory(Path(root))
     with claim(paths.preprocess_claim) as free:
         if not free:
             raise UserError(f"{root}: another preprocess.py is at work here: wait for it to end")
@@ -149,7 +151,7 @@ def _scan(dataset, config, workers):
     if dataset.kind == "text" or sparse_unknown or counts_features or not dataset.num_labels:
         for facts in _scan_source(dataset.train, workers):
             scan.add(*facts)
-    if sparse_unknown or not dataset.num_labels:
+    if dataset.test and (sparse_unknown or not dataset.num_labels):
         for _, num_labels, _, feature_rows in _scan_source(dataset.test, workers):
             scan.add(0, num_labels, {}, np.zeros_like(feature_rows))
     return scan
@@ -180,7 +182,8 @@ class _Job:
 
     def __init__(self, paths, dataset, config, content):
         self.paths = paths
-        self.sources = {"train": dataset.train, "test": dataset.test}
+        sources = {"train": dataset.train, "test": dataset.test}
+        self.sources = {split: source for split, source in sources.items() if source}
         self.kind = dataset.kind
         self.config = config
         self.seeds = content["seeds"]
@@ -232,7 +235,7 @@ def _write_shard(task):
     split, shard, block = task
     rows = _job.sources[split].parse(block)
     arrays = {"label_splits": rows.label_splits, "labels": rows.labels}
-    counters = [len(rows), rows.num_unlabelled, rows.num_duplicate_labels]
+    featureless = 0
     if _job.kind == "dense":
         splits = np.arange(len(rows) + 1) * rows.dense.shape[1]
         columns = {records.DENSE: (splits, rows.dense.ravel())}
@@ -244,7 +247,7 @@ def _write_shard(task):
             splits, ids, values = rows.feature_splits, rows.features, rows.values
         values = features.weigh(splits, ids, values, _job.config, _job.weights)
         arrays |= {"feature_splits": splits, "features": ids, "values": values}
-        counters.append(int(np.count_nonzero(np.diff(splits) == 0)))
+        featureless = np.count_nonzero(np.diff(splits) == 0)
     for chunk, seed in enumerate(_job.seeds):
         buckets = hashing.hash_ids(rows.labels, seed, _job.config.num_buckets)
         columns = {records.BUCKETS: hashing.or_targets(rows.label_splits, buckets)}
@@ -254,6 +257,7 @@ def _write_shard(task):
             columns[records.IDS] = chunk_splits, chunk_ids
             columns[records.VALUES] = chunk_splits, chunk_values
         records.write_records(_job.paths.records(split, chunk, shard), columns)
+    counters = len(rows), rows.num_unlabelled, rows.num_duplicate_labels, featureless
     write_arrays(_job.paths.rows(split, shard), counters=np.array(counters), **arrays)
     return len(rows)
 
@@ -283,9 +287,8 @@ def _write_summary(job):
             if split == "train":
                 counts += np.bincount(arrays["labels"], minlength=job.num_labels)
             shard += 1
-        names = ("rows", "unlabelled", "duplicate_labels", "featureless")
-        totals = np.sum(counters, axis=0).tolist()
-        summary[split] = {"shards": shard, **dict(zip(names, totals, strict=False))}
+        totals = np.sum(counters, axis=0).tolist() if counters else [0] * len(COUNTERS)
+        summary[split] = {"shards": shard, **dict(zip(COUNTERS, totals, strict=True))}
     with atomic_write(job.paths.label_counts) as file:
         np.save(file, counts)
     write_json(job.paths.summary, summary)

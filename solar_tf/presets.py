@@ -36,14 +36,11 @@ PRESETS = {
         bias_start="log_odds",
     ),
 }
+SIZES = ("num_chunks", "num_buckets", "feature_dim", "hidden_dim", "batch_size", "epochs")
 # The paper's plain network at the embedded default's size: bag of words, no dropout, no
 # decay, bias at zero.
 PRESETS["debian_plain"] = dataclasses.replace(
-    SolarConfig(),
-    **{
-        name: getattr(PRESETS["debian"], name)
-        for name in "num_chunks num_buckets feature_dim hidden_dim batch_size epochs".split()
-    },
+    SolarConfig(), **{name: getattr(PRESETS["debian"], name) for name in SIZES}
 )
 
 

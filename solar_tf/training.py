@@ -7,6 +7,7 @@ chunk ends with the same weights as an unbroken one.
 
 import collections
 import hashlib
+import importlib.util
 import json
 import math
 import shutil
@@ -63,7 +64,13 @@ class ChunkTrainer:
 
     def __init__(self, run, chunk, tensorboard=False, mixed_precision=False):
         self.run, self.chunk = run, chunk
-        self.model = ChunkModel(run.config, run.input_dim, chunk, mixed_precision)
+        self.model = ChunkModel(
+            run.config,
+            run.input_dim,
+            chunk,
+            dense=run.dataset["kind"] == "dense",
+            mixed_precision=mixed_precision,
+        )
         self.model.make_moments()
         self.rows = run.summary["train"]["rows"]
         self.steps_per_epoch = math.ceil(self.rows / run.config.batch_size)
@@ -73,6 +80,8 @@ class ChunkTrainer:
         self.history = []
         self.writer = None
         if tensorboard:
+            if importlib.util.find_spec("tensorboard") is None:
+                raise UserError("--tensorboard needs TensorBoard: pip install solar-tf[tensorboard]")
             self.writer = tf.summary.create_file_writer(str(run.paths.tensorboard(chunk)))
         if not self._resume() and run.config.bias_start == "log_odds":
             self._start_bias()

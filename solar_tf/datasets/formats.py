@@ -23,11 +23,11 @@ FORMATS = {
     )
 }
 
-# The first line of a file, or its first two; the first pattern that matches decides.
-_LOOKS = {
-    "json": rb"\{",
-    "xmlrepo": rb"[ \t]*\d+[ \t]+\d+[ \t]+\d+[ \t]*\n[^\n]*(:|\n|$)",
-    "dense-text": rb"[ \t]*\d+[ \t]+\d+[ \t]+\d+[ \t]*\n",
+_HEADER = rb"[ \t]*\d+[ \t]+\d+[ \t]+\d+[ \t]*\n"
+_LOOKS = {  # how a file starts; the first that matches decides
+    "json": rb"\s*\{",
+    "dense-text": _HEADER + rb"[\d,]*[ \t]+[-+.\deE]+[ \t\n]",
+    "xmlrepo": _HEADER,
     "svmlight": rb"#|[\d,]*([ \t]+\d+:[-+.\deE]+)+[ \t]*(#|\n|$)|\d+:",
     "titles": rb"[\d,]*\t",
 }

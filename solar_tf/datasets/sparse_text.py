@@ -1,7 +1,7 @@
 """Rows of numbers in one text file: XML-Repo, svmlight, dense vectors."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -75,14 +75,11 @@ class DenseTextSource(XmlRepoSource):
 
     def parse(self, block):
         if self.pairs:
-            sparse = super().parse(block)
-            rows = np.repeat(np.arange(len(sparse)), np.diff(sparse.feature_splits))
-            dense = np.zeros((len(sparse), self.num_features), np.float32)
-            dense[rows, sparse.features] = sparse.values
-            repeats = sparse.num_duplicate_labels
-            return Rows(
-                sparse.label_splits, sparse.labels, dense=dense, num_duplicate_labels=repeats
-            )
+            rows = super().parse(block)
+            dense = np.zeros((len(rows), self.num_features), np.float32)
+            row_of = np.repeat(np.arange(len(rows)), np.diff(rows.feature_splits))
+            dense[row_of, rows.features] = rows.values
+            return replace(rows, feature_splits=None, features=None, values=None, dense=dense)
         lines = NumberLines(self.path, 1, self.num_labels, width=self.num_features)
         splits, labels, _, _, values = lines.parse(block)
         splits, labels, _, repeats = merge_duplicates(splits, labels)

@@ -97,6 +97,11 @@ def _after_lines(stream, skip):
             yield piece
 
 
+def _unix(data):
+    """CR LF as LF; a search for CR alone is ten times as fast as one for both."""
+    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
+
+
 def line_blocks(path, lines_per_block, skip=0):
     """Yield Blocks of `lines_per_block` whole lines, after the first `skip` lines.
 
@@ -109,7 +114,7 @@ def line_blocks(path, lines_per_block, skip=0):
         start = 0
         for end in ends[lines_per_block - count - 1 :: lines_per_block].tolist():
             data = b"".join([*parts, piece[start:end]])
-            yield Block(first, lines_per_block, (data.replace(b"\r\n", b"\n"),))
+            yield Block(first, lines_per_block, (_unix(data),))
             first, parts, start = first + lines_per_block, [], end
         parts.append(piece[start:])
         count = (count + len(ends)) % lines_per_block
@@ -120,8 +125,7 @@ def line_blocks(path, lines_per_block, skip=0):
     data = b"".join(parts)
     if data:
         unfinished = not data.endswith(b"\n")
-        data = (data + b"\n" * unfinished).replace(b"\r\n", b"\n")
-        yield Block(first, count + unfinished, (data,))
+        yield Block(first, count + unfinished, (_unix(data + b"\n" * unfinished),))
 
 
 def decode(path, block, skip=0):

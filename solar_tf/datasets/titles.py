@@ -32,9 +32,9 @@ class TitlesSource(Source):
         counts = [field.count(",") + 1 if field else 0 for field in fields]
         named = ",".join(filter(None, fields))
         try:
-            if not (named.isascii() and named.replace(",", "0").isdigit()) and named:
+            if named and not (named.isascii() and named.replace(",", "0").isdigit()):
                 raise ValueError
-            labels = np.array([int(label) for label in named.split(",") if named], np.int64)
+            labels = np.array(list(map(int, named.split(","))) if named else [], np.int64)
             if len(labels) and labels.max() >= (self.num_labels or ID_LIMIT):
                 raise OverflowError
         except (ValueError, OverflowError):

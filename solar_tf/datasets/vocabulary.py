@@ -11,9 +11,8 @@ from solar_tf.datasets.source import fail, merge_duplicates
 from solar_tf.datasets.streams import decode, line_blocks
 from solar_tf.rundir import atomic_write
 
-WORD = r"[^\W_]+"  # letters and digits of any script
-_WORDS = re.compile(WORD)
-_WORDS_AND_ENDS = re.compile(rf"{WORD}|\n")
+_WORDS = re.compile(r"\w+")  # letters and digits of any script, and underscores
+_WORDS_AND_ENDS = re.compile(r"\w+|\n")
 REMEDY = "run preprocess.py again"
 _DOCUMENTS = "#documents"  # `#` cannot be part of a word
 
@@ -21,13 +20,17 @@ UNKNOWN, END = -1, -2  # ids of words out of the vocabulary, and of the end of a
 
 
 def _normalize(text):
-    """NFKC first, since a combining accent is no letter and would split its word."""
-    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).lower()
+    """NFKC composes letters and accents: an accent of its own is no letter and splits words."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
+def _words(text, pattern):
+    return pattern.findall(text.lower().replace("_", " "))
 
 
 def tokenize(text):
     """The words of a text: lower-case runs of letters and digits of any script."""
-    return _WORDS.findall(_normalize(text))
+    return _words(_normalize(text), _WORDS)
 
 
 def _token_ids(texts, look_up):
@@ -36,10 +39,10 @@ def _token_ids(texts, look_up):
     `look_up` maps a list of words, among them newlines with the id END, to ids. One pass over
     all texts joined is several times as fast as a pass over each.
     """
-    joined = "\n".join(texts)
+    joined = "\n".join(map(_normalize, texts))
     if joined.count("\n") >= max(len(texts), 1):  # some text has several lines
-        joined = "\n".join(text.replace("\n", " ") for text in texts)
-    tokens = _WORDS_AND_ENDS.findall(_normalize(joined))
+        joined = "\n".join(_normalize(text).replace("\n", " ") for text in texts)
+    tokens = _words(joined, _WORDS_AND_ENDS)
     ids = np.fromiter(look_up(tokens), np.int64, len(tokens))
     ends = ids == END
     return ids[~ends], np.cumsum(ends)[~ends]
@@ -50,8 +53,9 @@ def count_tokens(texts):
     index = defaultdict(None, {"\n": END})
     index.default_factory = index.__len__  # words get the ids 1, 2, ... as they come
     ids, rows = _token_ids(texts, lambda tokens: map(index.__getitem__, tokens))
-    pairs = np.unique(rows * len(index) + ids)  # a word counts once in a text
-    frequencies = np.bincount(pairs % len(index), minlength=len(index)).tolist()
+    keys = np.sort(rows << 32 | ids)
+    once = keys[np.diff(keys, prepend=-1) > 0]  # a word counts once in a text
+    frequencies = np.bincount(once & 0xFFFFFFFF, minlength=len(index)).tolist()
     counts = Counter(dict(zip(index, frequencies, strict=True)))
     del counts["\n"]
     return counts

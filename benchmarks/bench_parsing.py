@@ -1,0 +1,114 @@
+"""XML-Repo text into arrays, against scikit-learn's svmlight loader; titles into words.
+
+    python benchmarks/bench_parsing.py
+
+One core, apart from the row that says two processes.
+"""
+
+import argparse
+import multiprocessing
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from common import machine, median_time, write_results
+from sklearn.datasets import load_svmlight_file
+
+from solar_tf.datasets import open_source
+from solar_tf.datasets.vocabulary import Vocabulary, count_tokens
+
+BLOCK = 5000
+
+
+def write_xml_repo(path, num_rows, decimals):
+    """A file of 40 features and 5 labels a row; values of 6 decimals, or all digits of a double."""
+    generator = np.random.default_rng(0)
+    with open(path, "w") as file:
+        file.write(f"{num_rows} 100000 50000\n")
+        for _ in range(num_rows):
+            labels = np.unique(generator.integers(50_000, size=5))
+            features = np.unique(generator.integers(100_000, size=40))
+            values = generator.random(len(features))
+            pairs = (f"{f}:{v:.{decimals}f}" for f, v in zip(features, values, strict=True))
+            file.write(f"{','.join(map(str, labels))} {' '.join(pairs)}\n")
+
+
+def read_with_sklearn(path):
+    options = {"multilabel": True, "zero_based": True, "n_features": 100_000, "dtype": np.float32}
+    return load_svmlight_file(path, offset=1, **options)  # the offset skips the header line
+
+
+def read_with_ours(path):
+    source = open_source(path)
+    return [source.parse(block) for block in source.blocks(BLOCK)]
+
+
+def _num_values(job):
+    source, block = job
+    return len(source.parse(block).values)  # what a stage makes of it stays in the worker
+
+
+def read_in_processes(path, pool):
+    source = open_source(path)
+    return sum(pool.imap(_num_values, ((source, block) for block in source.blocks(BLOCK))))
+
+
+def titles_of(num_rows):
+    """Titles of 9 words with a long tail, as those of books."""
+    generator = np.random.default_rng(0)
+    words = (generator.zipf(1.3, size=(num_rows, 9)) % 300_000).astype(str)
+    return [" ".join(f"Word{word}," for word in row) for row in words]
+
+
+def measure(folder, num_rows):
+    on = machine()
+    cores = sorted(os.sched_getaffinity(0))
+    path = str(folder / "train.txt")
+    write_xml_repo(path, num_rows, 6)
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        together = num_rows / median_time(lambda: read_in_processes(path, pool), 3)
+    os.sched_setaffinity(0, {cores[0]})
+
+    def rate(fn, *arguments):
+        return num_rows / median_time(lambda: fn(*arguments), 3)
+
+    sklearn, ours = rate(read_with_sklearn, path), rate(read_with_ours, path)
+    write_xml_repo(path, num_rows, 17)
+    sklearn_long, ours_long = rate(read_with_sklearn, path), rate(read_with_ours, path)
+    titles = titles_of(num_rows)
+    vocabulary = Vocabulary.from_counts(count_tokens(titles), num_rows)
+    table = [
+        ("sparse rows: sklearn load_svmlight_file", sklearn, sklearn),
+        ("sparse rows: solar_tf, one process", ours, sklearn),
+        ("sparse rows: solar_tf, two processes", together, ours),
+        ("values of 17 decimals: sklearn", sklearn_long, sklearn_long),
+        ("values of 17 decimals: solar_tf, one process", ours_long, sklearn_long),
+        ("titles: count_tokens", rate(count_tokens, titles), None),
+        ("titles: Vocabulary.encode", rate(vocabulary.encode, titles), None),
+    ]
+    rows = [
+        {
+            "what": what,
+            "rows_per_second": round(speed),
+            "ratio": reference and round(speed / reference, 2),
+        }
+        for what, speed, reference in table
+    ]
+    return rows, on
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=100_000, help="rows of the generated file")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows, on = measure(Path(folder), options.rows)
+    for row in rows:
+        ratio = f"{row['ratio']:>6}x" if row["ratio"] else ""
+        print(f"{row['what']:46} {row['rows_per_second']:>10,} rows/s {ratio}")
+    write_results("parsing", rows, on)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Data with a planted answer, small enough to go through every stage in seconds."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+ROOT = Path(__file__).parent.parent
+SMALL = {
+    "num_chunks": 3,
+    "num_buckets": 24,
+    "feature_dim": 200,
+    "hidden_dim": 32,
+    "batch_size": 16,
+    "epochs": 6,
+    "learning_rate": 1e-2,
+    "seed": 3,
+}
+
+
+def write_titles(folder, num_train=600, num_test=120, num_labels=40, seed=0):
+    """Titles whose words name their labels: two of 40 topics, each with a word of its own."""
+    generator = np.random.default_rng(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, rows in (("train", num_train), ("test", num_test)):
+        with open(folder / f"{split}.txt", "w") as file:
+            for _ in range(rows):
+                labels = sorted(generator.choice(num_labels, 2, replace=False).tolist())
+                words = [f"topic{label}" for label in labels] + [f"noise{generator.integers(30)}"]
+                file.write(f"{','.join(map(str, labels))}\t{' '.join(words)}\n")
+    (folder / "labels.txt").write_text("".join(f"about topic{i}\n" for i in range(num_labels)))
+    return folder
+
+
+def open_titles(folder):
+    from solar_tf.datasets.dataset import open_files
+
+    return open_files(*(folder / f"{name}.txt" for name in ("train", "test", "labels")))
+
+
+def small_config(**changes):
+    from solar_tf.config import SolarConfig
+
+    return SolarConfig(**(SMALL | changes))
+
+
+def stage(program, *flags, check=True, **options):
+    """Run a stage program as a user does; returns the finished process."""
+    command = [sys.executable, ROOT / program / f"{program}.py", *map(str, flags)]
+    env = os.environ | {"PYTHONPATH": str(ROOT)} | options.pop("env", {})
+    done = subprocess.run(command, capture_output=True, text=True, env=env, **options)
+    if check and done.returncode:
+        raise AssertionError(f"{program}.py failed:\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def start_stage(program, *flags):
+    """Start a stage program in the background."""
+    command = [sys.executable, ROOT / program / f"{program}.py", *map(str, flags)]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
+    )
+
+
+def files_of(root, *folders):
+    """The content of all files below `root`, by relative path."""
+    root = Path(root)
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for folder in folders or (".",)
+        for path in sorted((root / folder).rglob("*"))
+        if path.is_file() and path.suffix != ".lock"
+    }
+
+
+@pytest.fixture(scope="session")
+def titles(tmp_path_factory):
+    return write_titles(tmp_path_factory.mktemp("titles"))
+
+
+@pytest.fixture(scope="session")
+def preprocessed(titles, tmp_path_factory):
+    """A run after stage 1; not to be changed."""
+    from solar_tf.preprocessing import preprocess
+
+    return preprocess(tmp_path_factory.mktemp("run"), open_titles(titles), small_config(), 1)
+
+
+@pytest.fixture(scope="session")
+def trained(titles, tmp_path_factory):
+    """A run after stage 2; stage 3 may write to it."""
+    from solar_tf.preprocessing import preprocess
+    from solar_tf.training import train
+
+    root = tmp_path_factory.mktemp("trained")
+    run = preprocess(root, open_titles(titles), small_config(), 1)
+    train(root)
+    return run

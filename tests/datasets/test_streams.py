@@ -1,0 +1,95 @@
+"""Blocks of whole lines, of plain and compressed files."""
+
+import gzip
+import lzma
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solar_tf.datasets import streams
+from solar_tf.datasets.streams import line_blocks, pieces
+from solar_tf.errors import UserError
+
+PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("streams")
+
+
+def content(path):
+    return b"".join(pieces(str(path)))
+
+
+@given(
+    data=st.binary(max_size=200).map(lambda raw: raw.replace(b"\r", b"\n")),
+    lines=st.integers(1, 7),
+    skip=st.integers(0, 3),
+    piece=st.integers(1, 50),
+    suffix=st.sampled_from(list(PACK)),
+)
+def test_blocks_are_the_lines_of_the_file(folder, data, lines, skip, piece, suffix):
+    data = b"head\n" + data.removeprefix(streams.BYTE_ORDER_MARK)
+    path = folder / f"file{suffix}"
+    path.write_bytes(PACK[suffix](data))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streams, "PIECE", piece)
+        blocks = list(line_blocks(str(path), lines, skip))
+    expected = data.split(b"\n")
+    expected = (expected if expected[-1] else expected[:-1])[skip:]
+    assert b"".join(block.parts[0] for block in blocks) == b"".join(s + b"\n" for s in expected)
+    assert [block.first_row for block in blocks] == list(range(0, len(expected), lines))
+    assert [block.num_rows for block in blocks] == [b.parts[0].count(b"\n") for b in blocks]
+    assert all(block.num_rows == lines for block in blocks[:-1])
+
+
+def test_windows_line_ends_and_byte_order_mark_are_dropped(tmp_path):
+    (tmp_path / "file").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    (block,) = line_blocks(str(tmp_path / "file"), 5)
+    assert block.parts == (b"one\ntwo\n",)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_concatenated_streams_are_read_whole(tmp_path, suffix):
+    path = tmp_path / f"file{suffix}"
+    path.write_bytes(PACK[suffix](b"one\n") + PACK[suffix](b"two\n"))
+    assert content(path) == b"one\ntwo\n"
+    path.write_bytes(PACK[suffix](b"one\n") + bytes(8))  # both formats allow padding
+    assert content(path) == b"one\n"
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_every_truncation_of_a_compressed_file_is_an_error(tmp_path, suffix):
+    path = tmp_path / f"file{suffix}"
+    packed = PACK[suffix](b"some text\n" * 20)
+    for length in range(len(packed)):
+        path.write_bytes(packed[:length])
+        with pytest.raises(UserError, match=r"empty|not a \.|damaged or cut short"):
+            content(path)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_rubbish_after_a_compressed_stream_is_an_error(tmp_path, suffix):
+    path = tmp_path / f"file{suffix}"
+    path.write_bytes(PACK[suffix](b"one\n") + b"rubbish")
+    with pytest.raises(UserError, match="damaged or cut short"):
+        content(path)
+
+
+def test_what_is_no_file_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="no such file: check the path"):
+        content(tmp_path / "missing")
+    with pytest.raises(UserError, match="cannot be read"):
+        content(tmp_path)
+    with pytest.raises(UserError, match="not a regular file"):
+        content("/dev/null")
+
+
+def test_a_line_without_end_does_not_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "MAX_LINE", 1000)
+    monkeypatch.setattr(streams, "PIECE", 100)
+    (tmp_path / "file").write_bytes(b"short\n" + b"x" * 5000)
+    with pytest.raises(UserError, match="file:2: a line of more than 1000 bytes"):
+        list(line_blocks(str(tmp_path / "file"), 10))

@@ -1,0 +1,157 @@
+"""Stage 2: learning, sharing, being killed."""
+
+import json
+import shutil
+import signal
+import time
+
+import numpy as np
+import pytest
+from conftest import open_titles, small_config, stage, start_stage
+
+from solar_tf.errors import UserError
+from solar_tf.preprocessing import preprocess
+from solar_tf.rundir import claim, open_run
+from solar_tf.training import train
+
+
+def copy_run(run, folder):
+    shutil.copytree(run.paths.root, folder, dirs_exist_ok=True)
+    return open_run(folder)
+
+
+def weights_of(run, chunk):
+    return {path.name: np.load(path) for path in run.paths.chunk(chunk).glob("*.npy")}
+
+
+def assert_same_weights(left, right, chunks):
+    for chunk in chunks:
+        ours, theirs = weights_of(left, chunk), weights_of(right, chunk)
+        assert ours.keys() == theirs.keys() and len(ours) == 4
+        for name, weight in ours.items():
+            np.testing.assert_array_equal(weight, theirs[name], err_msg=name)
+
+
+def test_the_loss_falls_in_every_chunk_and_history_says_so(trained):
+    for chunk in range(3):
+        history = json.loads((trained.paths.chunk(chunk) / "history.json").read_text())
+        losses = [epoch["loss"] for epoch in history]
+        assert len(losses) == 6
+        assert losses[-1] < losses[0] / 3
+    assert not list(trained.paths.chunks.glob("*.training"))
+
+
+def test_the_same_seed_gives_the_same_weights(preprocessed, trained, tmp_path):
+    run = copy_run(preprocessed, tmp_path)
+    train(tmp_path, chunks=[1])
+    assert run.trained_chunks() == [1]
+    assert_same_weights(run, trained, [1])
+
+
+def test_killed_in_mid_epoch_it_ends_with_the_weights_of_an_unbroken_run(titles, tmp_path):
+    config = small_config(num_chunks=1, epochs=60, dropout=0.3, input_dropout=0.1, decay="linear")
+    run = preprocess(tmp_path / "broken", open_titles(titles), config, 1)
+    whole = copy_run(run, tmp_path / "whole")
+    flags = ["--run", run.paths.root, "--checkpoint_minutes", "0"]
+    kills = 0
+    for wanted in (50, 400, 1000):
+        process = start_stage("train", *flags)
+        while process.poll() is None:
+            steps = [int(p.name[5:]) for p in run.paths.training(0).glob("step_*") if p.name[5:].isdigit()]
+            if steps and max(steps) >= wanted:
+                process.send_signal(signal.SIGKILL)
+                kills += 1
+                break
+            time.sleep(0.002)
+        process.wait()
+        process.stdout.close()
+        assert not run.trained_chunks()
+    assert kills == 3
+    assert "goes on at epoch" in stage("train", *flags).stdout
+    train(whole.paths.root)
+    assert_same_weights(run, whole, [0])
+    left = [json.loads((r.paths.chunk(0) / "history.json").read_text()) for r in (run, whole)]
+    assert [e["loss"] for e in left[0]] == pytest.approx([e["loss"] for e in left[1]])
+
+
+def test_two_trainers_share_the_chunks_and_repeat_none(preprocessed, trained, tmp_path):
+    run = copy_run(preprocessed, tmp_path)
+    trainers = [start_stage("train", "--gpu", gpu, "--run", tmp_path) for gpu in (0, 1)]
+    outputs = [trainer.communicate()[0] for trainer in trainers]
+    assert [trainer.returncode for trainer in trainers] == [0, 0]
+    said = "\n".join(outputs)
+    assert "no GPU 1 here: training on the CPU" in said
+    assert [said.count(f"chunk {chunk}: loss") for chunk in range(3)] == [1, 1, 1]
+    assert_same_weights(run, trained, range(3))
+
+
+def test_a_chunk_that_another_trainer_holds_is_left_to_it(preprocessed, tmp_path):
+    run = copy_run(preprocessed, tmp_path)
+    with claim(run.paths.chunk_claim(0)):
+        train(tmp_path, chunks=[0, 2])
+    assert run.trained_chunks() == [2]
+
+
+def test_sigterm_keeps_what_is_complete(preprocessed, trained, tmp_path):
+    run = copy_run(preprocessed, tmp_path)
+    process = start_stage("train", "--run", tmp_path)
+    while not run.trained_chunks() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    assert run.trained_chunks()
+    assert not list(run.paths.root.rglob("*.tmp"))
+    stage("train", "--run", tmp_path)
+    assert_same_weights(run, trained, range(3))
+
+
+def test_a_stage_out_of_order_is_a_clear_error(tmp_path):
+    for program in ("train", "infer"):
+        done = stage(program, "--run", tmp_path / "none", check=False)
+        assert done.returncode == 1
+        assert "run preprocess.py" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_chunks_out_of_range_are_a_clear_error(preprocessed):
+    with pytest.raises(UserError, match="chunks 0 to 2"):
+        train(preprocessed.paths.root, chunks=[3])
+
+
+def test_a_loss_that_is_no_number_stops_with_its_place(titles, tmp_path):
+    config = small_config(learning_rate=1e38)
+    run = preprocess(tmp_path, open_titles(titles), config, 1)
+    with pytest.raises(UserError, match=r"chunk 0, epoch 0, batch \d+: the loss is"):
+        train(tmp_path)
+    assert not run.trained_chunks()
+
+
+def test_a_damaged_record_is_named(preprocessed, tmp_path):
+    run = copy_run(preprocessed, tmp_path)
+    path = run.paths.records("train", 0, 0)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"chunk_00/shard_00000.tfrecord.*preprocess.py"):
+        train(tmp_path)
+
+
+def test_a_damaged_checkpoint_is_named(titles, tmp_path):
+    config = small_config(num_chunks=1, epochs=60)
+    run = preprocess(tmp_path, open_titles(titles), config, 1)
+    process = start_stage("train", "--run", tmp_path)
+    while not list(run.paths.training(0).glob("step_*[0-9]")):
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    newest = sorted(run.paths.training(0).glob("step_*[0-9]"))[-1]
+    path = newest / "output_kernel.npy"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(UserError, match=r"step_\d+.*train.py again"):
+        train(tmp_path)
+
+
+def test_tensorboard_logs_are_written_on_request(preprocessed, tmp_path):
+    run = copy_run(preprocessed, tmp_path)
+    train(tmp_path, chunks=[0], tensorboard=True)
+    assert list(run.paths.tensorboard(0).glob("events.*"))

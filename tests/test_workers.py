@@ -1,0 +1,207 @@
+import itertools
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from solar_tf.errors import UserError
+from solar_tf.workers import TRIES, run_tasks
+
+ROOT = Path(__file__).parent.parent
+
+# Tasks, for workers to import.
+
+
+def square_slowly(task):
+    time.sleep(0.02 * (task % 3 == 0))  # so that later tasks overtake
+    return task * task
+
+
+def die_the_first_time(task):
+    """`task` is a path that the first to come leaves before it dies, or a number."""
+    if isinstance(task, Path) and not task.exists():
+        task.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return task
+
+
+def die_at_seven(task):
+    if task == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return task
+
+
+def fail_at_three(task):
+    if task == 3:
+        raise UserError("train.txt:3: no tab: write labels<TAB>text")
+    return task
+
+
+def divide(task):
+    return 1 // task
+
+
+def keep(*values):
+    global kept
+    kept = (os.getpid(), *values)
+
+
+def look(task):
+    time.sleep(0.1)
+    return os.getpid(), kept
+
+
+def process_of(task):
+    time.sleep(0.1)
+    return os.getpid()
+
+
+def heavy_modules(task):
+    return {"tensorflow", "keras"} & sys.modules.keys()
+
+
+def is_alive(process):
+    """Whether a process runs: one that is dead but not yet waited for does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture(autouse=True)
+def leaves_no_children():
+    yield
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("count", [0, 1, 20])
+def test_results_come_in_the_order_of_the_tasks(workers, count):
+    tasks = iter(range(count))
+    assert list(run_tasks(square_slowly, tasks, workers)) == [i * i for i in range(count)]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_more_than_two_tasks_per_worker_are_taken_ahead(workers):
+    taken = itertools.count(1)
+    ahead = []
+    last = 0
+
+    def tasks():
+        nonlocal last
+        for last in itertools.islice(taken, 30):
+            yield last
+
+    for done, _ in enumerate(run_tasks(square_slowly, tasks(), workers), 1):
+        ahead.append(last - done)
+    assert len(ahead) == 30
+    assert max(ahead) <= (2 * workers if workers > 1 else 0)
+    if workers > 1:
+        assert max(ahead) >= workers  # the workers never wait for a task
+
+
+def test_one_worker_is_this_process():
+    assert list(run_tasks(process_of, range(3), 1)) == [os.getpid()] * 3
+
+
+def test_several_workers_are_other_processes():
+    processes = {*run_tasks(process_of, range(8), 2)}
+    assert len(processes) == 2
+    assert os.getpid() not in processes
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_each_worker_is_initialized_once(workers):
+    found = list(run_tasks(look, range(6), workers, keep, ("a", 2)))
+    assert all(seen == (process, "a", 2) for process, seen in found)
+    assert len({process for process, _ in found}) == workers
+
+
+def test_workers_start_without_tensorflow():
+    assert list(run_tasks(heavy_modules, range(4), 2)) == [set()] * 4
+
+
+def test_a_killed_worker_is_replaced_and_no_result_lost(tmp_path):
+    tasks = [0, 1, tmp_path / "a", 3, 4, 5, tmp_path / "b", 7]
+    assert list(run_tasks(die_the_first_time, tasks, 2)) == tasks
+
+
+def test_a_task_that_always_kills_its_worker_is_an_error_after_a_few_tries():
+    results = []
+    started = time.monotonic()
+    with pytest.raises(UserError, match=rf"killed {TRIES} times .* again with --workers 1"):
+        results.extend(run_tasks(die_at_seven, itertools.count(), 2))
+    assert results == [*range(7)]
+    assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_of_a_task_arrives_unchanged_and_in_its_turn(workers):
+    results = []
+    with pytest.raises(UserError) as caught:
+        results.extend(run_tasks(fail_at_three, itertools.count(), workers))
+    assert str(caught.value) == "train.txt:3: no tab: write labels<TAB>text"
+    assert results == [0, 1, 2]
+    with pytest.raises(ZeroDivisionError):
+        list(run_tasks(divide, [1, 0], workers))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_of_the_task_generator_arrives_unchanged(workers):
+    def tasks():
+        yield 1
+        raise UserError("train.txt: is empty")
+
+    with pytest.raises(UserError, match=r"^train\.txt: is empty$"):
+        list(run_tasks(divide, tasks(), workers))
+
+
+def test_an_early_end_leaves_no_processes():
+    results = run_tasks(process_of, itertools.count(), 2)
+    process = next(results)
+    assert is_alive(process)
+    results.close()
+    assert multiprocessing.active_children() == []
+    assert not is_alive(process)
+
+
+SCRIPT = """
+import os, sys, time
+from solar_tf.workers import run_tasks
+
+def process(task):
+    time.sleep(0.2)
+    return os.getpid()
+
+if __name__ == "__main__":
+    results = run_tasks(process, range(1000), 2)
+    print(*{next(results) for _ in range(6)}, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    parent = subprocess.Popen(
+        [sys.executable, tmp_path / "script.py"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    workers = [int(word) for word in parent.stdout.readline().split()]
+    assert len(workers) == 2
+    assert all(map(is_alive, workers))
+    parent.kill()
+    parent.communicate()
+    deadline = time.monotonic() + 10
+    while any(map(is_alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    survivors = [worker for worker in workers if is_alive(worker)]
+    for worker in survivors:
+        os.kill(worker, signal.SIGKILL)
+    assert survivors == []
