@@ -1,22 +1,14 @@
-# `make demo` and `make test` need nothing but Python 3.11 or newer (as PYTHON) and a network.
+# `make demo` and `make test` need nothing but Python 3.11 or newer (PYTHON=python3.12, say).
 PYTHON ?= python3
 VENV ?= .venv
-BIN := $(abspath $(VENV))/bin
 RUN ?= run
+BIN := $(abspath $(VENV))/bin
+STAGES := preprocess/preprocess.py train/train.py infer/infer.py
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint scripts clean
 
-# The virtual environment, made anew when the project's requirements change.
-$(VENV)/installed: setup.py pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
-	touch $@
-
-# An editable install copies the stage programs, so they are put there again each time.
-demo: $(VENV)/installed
-	install preprocess/preprocess.py train/train.py infer/infer.py $(BIN)
-	PATH=$(BIN):$$PATH && preprocess.py --run $(RUN) && train.py --gpu 0 --run $(RUN) && infer.py --run $(RUN)
+demo: scripts
+	PATH=$(BIN):$$PATH; preprocess.py --run $(RUN) && train.py --gpu 0 --run $(RUN) && infer.py --run $(RUN)
 
 test: $(VENV)/installed
 	$(BIN)/python -m pytest
@@ -24,6 +16,17 @@ test: $(VENV)/installed
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# The virtual environment, updated when the project's requirements change.
+$(VENV)/installed: setup.py pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	touch $@
+
+# An editable install copies the stage programs; this copies them again after a change.
+scripts: $(VENV)/installed
+	install $(STAGES) $(BIN)
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis

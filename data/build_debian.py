@@ -115,7 +115,9 @@ def main():
     if not args.packages:
         found = sorted(glob.glob(f"{APT_LISTS}/*_main_binary-amd64_Packages*"), key=os.path.getsize)
         if not found:
-            sys.exit(f"no Packages index under {APT_LISTS}: run `apt-get update` or pass --packages")
+            sys.exit(
+                f"no Packages index under {APT_LISTS}: run `apt-get update` or pass --packages"
+            )
         args.packages = found[-1]
         args.release = args.release or re.sub(r"_main_binary-.*", "_InRelease", args.packages)
 
@@ -144,7 +146,9 @@ def main():
         "split": "85/15 by sha256 of the package's name",
         "format": "titles",
         "files": {
-            "train": "train.txt.xz", "test": "test.txt.xz", "labels": "labels.txt.xz",
+            "train": "train.txt.xz",
+            "test": "test.txt.xz",
+            "labels": "labels.txt.xz",
         },
         "sha256": checksums,
         "counts": {

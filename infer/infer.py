@@ -35,31 +35,25 @@ flags.DEFINE_string("query", None, "A text to answer, instead of the evaluation.
 
 def main():
     top_buckets = cli.parse_numbers("top_buckets", FLAGS.top_buckets)
+    options = {"floor": FLAGS.evidence_floor, "num_chunks": FLAGS.num_chunks}
+    if FLAGS.query is not None:
+        from solar_tf.search import answer
+
+        answer(FLAGS.run, FLAGS.query, m=top_buckets[0], score=FLAGS.score[-1], **options)
+        return
     cli.load_tensorflow()
 
-    from solar_tf.inference import answer, infer
+    from solar_tf.inference import infer
 
-    if FLAGS.query is not None:
-        answer(
-            FLAGS.run,
-            FLAGS.query,
-            m=top_buckets[0],
-            score=FLAGS.score[-1],
-            floor=FLAGS.evidence_floor,
-            k=min(FLAGS.top_labels, 10),
-            num_chunks=FLAGS.num_chunks,
-        )
-        return
     infer(
         FLAGS.run,
         top_buckets=top_buckets,
         full=FLAGS.full,
         scores=FLAGS.score,
-        floor=FLAGS.evidence_floor,
-        num_chunks=FLAGS.num_chunks,
         top_labels=FLAGS.top_labels,
         workers=FLAGS.workers,
         scratch_bytes=FLAGS.scratch_gb * 1e9,
+        **options,
     )
 
 

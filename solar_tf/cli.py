@@ -14,6 +14,8 @@ from solar_tf.config import CHOICES, SolarConfig
 from solar_tf.console import say
 from solar_tf.errors import UserError
 
+flags.disclaim_key_flags()  # flags defined here belong to the program, whose --help shows them
+
 
 def define_run_flag():
     flags.DEFINE_string("run", "run", "The run directory, shared by all three stages.")
@@ -91,7 +93,7 @@ def _quiet_start():
 
 def parse_numbers(flag, words):
     """The positive whole numbers of a list flag."""
-    if not words or not all(word.strip().isdigit() and int(word) > 0 for word in words):
+    if not words or not all(word.strip().isdecimal() and int(word) > 0 for word in words):
         raise UserError(f"--{flag} {','.join(words)}: give whole numbers above 0, such as 100,50")
     return [int(word) for word in words]
 
@@ -102,7 +104,7 @@ def parse_chunks(text):
         return None
     chunks = set()
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        match = re.fullmatch(r"\s*(\d{1,5})(?:-(\d{1,5}))?\s*", part)
         if not match:
             raise UserError(f"--chunks {text}: write it as 3, 0-3 or 0,2,5")
         first, last = int(match[1]), int(match[2] or match[1])

@@ -13,16 +13,13 @@ import shutil
 import time
 
 import numpy as np
-import tensorflow as tf
 
-from solar_tf import features, hashing, retrieval
+from solar_tf import retrieval
 from solar_tf.batches import damage_explained, read_batches
 from solar_tf.console import progress, say, table
-from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.errors import UserError
-from solar_tf.index import load_index
 from solar_tf.metrics import MetricSums, inverse_propensity
-from solar_tf.model import WEIGHTS, ChunkModel, inputs_of
+from solar_tf.model import ChunkModel, inputs_of
 from solar_tf.ranking import FULL, RankFiles, Setting, rank_block, stack_indexes
 from solar_tf.rundir import (
     claim,
@@ -33,26 +30,10 @@ from solar_tf.rundir import (
     write_arrays,
     write_json,
 )
-from solar_tf.training import load_weights
+from solar_tf.weights import load_weights, read_state, weight_shapes
 
 BATCH_SIZE = 1000  # queries of a forward pass
 KS, RECALL_AT = (1, 3, 5, 10), 100
-
-
-def choose_chunks(run, num_chunks=None):
-    """The trained chunks to use: all of the run's, or the first `num_chunks` of those there are."""
-    trained = run.trained_chunks()
-    wanted = num_chunks or run.config.num_chunks
-    if wanted > run.config.num_chunks or wanted < 1:
-        raise UserError(f"--num_chunks {wanted}: this run has {run.config.num_chunks} chunks")
-    if len(trained) < wanted:
-        remedy = f"run train.py --run {run.paths.root}"
-        if trained:
-            remedy += f", or use those with --num_chunks {len(trained)}"
-        raise UserError(
-            f"{run.paths.root}: {len(trained)} of {wanted} chunks are trained: {remedy}"
-        )
-    return tuple(trained[:wanted])
 
 
 def infer(
@@ -68,7 +49,7 @@ def infer(
 ):
     """Evaluate a run on its test queries; returns the rows of the results table."""
     run = open_run(root)
-    chunks = choose_chunks(run, num_chunks)
+    chunks = run.choose_chunks(num_chunks)
     num_queries = run.summary["test"]["rows"]
     if not num_queries:
         raise UserError(f"{root}: the dataset has no test rows: ask with --query instead")
@@ -105,9 +86,7 @@ class _Inference:
             batches = min(batches, max(1, int(scratch_bytes // bytes_per_batch)))
         self.block_size = batches * BATCH_SIZE
         self.weights = {chunk: _weights_key(run, chunk) for chunk in chunks}
-        self.key = _key(
-            self.weights, [s.key for s in settings], floor, top_labels, self.block_size
-        )
+        self.key = _key(self.weights, [s.key for s in settings], floor, top_labels, self.block_size)
 
     def predicted(self, subset):
         return self.run.paths.predictions(subset).exists()
@@ -142,7 +121,7 @@ class _Inference:
             "num_labels": self.run.dataset["num_labels"],
             "evidence_floor": self.floor,
             "training_seconds": sum(
-                read_json(paths.chunk(chunk) / "state.json")["seconds"] for chunk in self.chunks
+                read_state(paths.chunk(chunk))["seconds"] for chunk in self.chunks
             ),
             "rows": [
                 {
@@ -263,12 +242,13 @@ def _key(*facts):
 
 
 def _weights_key(run, chunk):
-    return read_json(run.paths.chunk(chunk) / "state.json")["sha256"]
+    return read_state(run.paths.chunk(chunk))["sha256"]
 
 
 def load_model(run, chunk):
     """A trained chunk."""
-    weights, _ = load_weights(run.paths.chunk(chunk), WEIGHTS, mmap_mode="r")
+    shapes = weight_shapes(run.config, run.input_dim)
+    weights = load_weights(run.paths.chunk(chunk), shapes, mapped=True)
     dense = run.dataset["kind"] == "dense"
     return ChunkModel(run.config, run.input_dim, chunk, dense=dense, weights=weights)
 
@@ -284,49 +264,6 @@ def _query_batches(run, chunk, start, stop):
     with damage_explained(*files, *dense.get("dense_paths", ())):
         batches = read_batches(files, BATCH_SIZE, skip=start // BATCH_SIZE, **dense)
         yield from batches.take(math.ceil((stop - start) / BATCH_SIZE))
-
-
-def answer(root, query, m=100, score="evidence", floor=retrieval.EVIDENCE_FLOOR, k=10, num_chunks=None):
-    """The k best labels of one query text: a list of (label, title, score, chunks that found it)."""
-    run = open_run(root)
-    if run.dataset["kind"] != "text":
-        raise UserError(f"{root}: --query needs a run of titles, and this one has numbers as input")
-    chunks = choose_chunks(run, num_chunks)
-    vocabulary = Vocabulary.load(run.paths.vocabulary)
-    splits, ids, values = vocabulary.encode([query])
-    if not len(ids):
-        raise UserError(f"no word of {query!r} is in the run's vocabulary: try other words")
-    weights = None
-    if run.config.weighting == "tfidf":
-        weights = np.load(run.paths.token_weights, allow_pickle=False)
-    values = features.weigh(splits, ids, values, run.config, weights)
-    m = min(m, run.config.num_buckets)
-    found = []
-    for chunk in chunks:
-        hashed = hashing.hash_ids(ids, run.seeds[chunk], run.config.feature_dim)
-        row_splits, hashed, summed = hashing.hash_features(splits, hashed, values)
-        batch = {
-            "ids": tf.constant(hashed),
-            "values": tf.constant(summed),
-            "row_splits": tf.constant(row_splits, tf.int32),
-        }
-        model = load_model(run, chunk)
-        probabilities = model.probabilities(batch).numpy()
-        index = load_index(run.paths.index(chunk), run.config.num_buckets, run.dataset["num_labels"])
-        found.append((*retrieval.top_buckets(probabilities, m), index.offsets, index.labels))
-    buckets, values, offsets, labels = (np.stack(part, axis=-2) for part in zip(*found, strict=True))
-    weights = retrieval.score_weights(values, score, floor)
-    best, best_scores, _ = retrieval.rank(buckets, weights, offsets, labels, k)
-    titles = None
-    if run.paths.label_titles.exists():
-        titles = run.paths.label_titles.read_text(encoding="utf-8").split("\n")
-    rows = [
-        (rank, int(label), titles[label] if titles else "-", f"{value:.3f}")
-        for rank, (label, value) in enumerate(zip(best[0], best_scores[0], strict=True), 1)
-        if label >= 0
-    ]
-    say(table(("rank", "label", f"title, for {query!r}", score), rows))
-    return rows
 
 
 def _report(run, result):

@@ -13,45 +13,50 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-LANES = 4  # queries that full ranking scores together, one SSE register
-TILE_BITS = 13
-TILE = 1 << TILE_BITS  # labels whose float32 sums fit the L1 cache
-AHEAD = 8  # buckets that shortlist ranking prefetches
-EMPTY = np.int32(-(2**31))  # the bits of -0.0
+TILE_BITS = 13  # 8192 labels, whose float32 sums fit the L1 cache
+SPAN = 256  # tiles that shortlist ranking fills at a time: one cache line each fits as well
+MOST_HITS = 1 << 20  # about as many are held at a time, 8 bytes each
+FULL_BLOCK = 1 << 15  # labels; their sums and one chunk's weights fit the L2 cache
+LANES = 4  # queries that full ranking scores together
+AHEAD = 8  # buckets between the one in work and the one on its way from memory
+
+EMPTY = np.int32(-(2**31))  # the bits of -0.0, which no sum of weights has
+LOW_HALF = np.uint64(2**32 - 1)
+HALF = np.uint64(32)
+ONE = np.uint64(1)
 
 compiled = njit(nogil=True, cache=True)
 
 
 @intrinsic
-def _prefetch(context, array, index):
+def _prefetch(typing_context, array, index):
     """Ask for the cache line of array[index] without waiting for it."""
 
     def generate(context, builder, signature, arguments):
         view = context.make_array(signature.args[0])(context, builder, arguments[0])
-        pointer = builder.gep(view.data, [arguments[1]])
-        byte = ir.IntType(8).as_pointer()
-        number = ir.IntType(32)
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        builder.call(prefetch, [builder.bitcast(pointer, byte), number(0), number(3), number(1)])
+        pointer = builder.bitcast(builder.gep(view.data, [arguments[1]]), byte)
+        builder.call(prefetch, [pointer, number(0), number(3), number(1)])  # to read, from data
         return context.get_dummy_value()
 
     return types.void(array, index), generate
 
 
 @compiled
-def _key(bits, number):
-    return (np.uint64(bits) << np.uint64(32)) | np.uint64(np.uint32(~np.uint32(number)))
-
-
-@compiled
 def _bits(score):
-    return np.float32(score).view(np.uint32)
+    return np.float32(score).view(np.int32)
 
 
 @compiled
-def _score(key):
-    return np.uint32(key >> np.uint64(32)).view(np.float32)
+def _key(bits, number):
+    return (np.uint64(bits) << HALF) | np.uint64(~np.uint32(number))
+
+
+@compiled
+def _key_bits(key):
+    return np.int32(key >> HALF)
 
 
 @compiled
@@ -118,96 +123,108 @@ def _certain_score(weights, starts, ends, k):
 
 
 @compiled
-def _count_hits(labels, starts, ends, stops, low, high, counts):
-    """Count the hits in [low, high) by tile; `stops` [K, m] is where each bucket leaves it."""
+def _count_hits(labels, starts, ends, stops, low, high, tile_bits, counts):
+    """How many hits in [low, high) each tile has; `stops` [K, m] is where the buckets leave it."""
     counts[:] = 0
     num_chunks, m = starts.shape
     for chunk in range(num_chunks):
         row = labels[chunk]
         for j in range(m):
+            # Buckets lie far apart, and waiting for each would take most of the time.
             if j + AHEAD < m:
                 start = starts[chunk, j + AHEAD]
                 for i in range(start, min(ends[chunk, j + AHEAD], start + 128), 16):
                     _prefetch(row, i)
             at, end = np.uint64(starts[chunk, j]), np.uint64(ends[chunk, j])
             while at < end and row[at] < high:
-                counts[np.uint32(row[at] - low) >> TILE_BITS] += 1
-                at += np.uint64(1)
+                counts[np.uint64(row[at] - low) >> np.uint64(tile_bits)] += 1
+                at += ONE
             stops[chunk, j] = at
 
 
 @compiled
-def _scatter_hits(labels, weights, starts, stops, low, cursors, hits):
-    """Write every hit, label above weight, to the next place of its label's tile."""
+def _scatter_hits(labels, weights, starts, stops, low, tile_bits, cursors, hits):
+    """Write each hit, the label above the bits of the weight, to the next place in its tile."""
     num_chunks, m = starts.shape
     for chunk in range(num_chunks):
         row = labels[chunk]
         for j in range(m):
             weight = np.uint64(_bits(weights[chunk, j]))
             for i in range(np.uint64(starts[chunk, j]), np.uint64(stops[chunk, j])):
-                label = np.uint64(row[i] - low)
-                tile = label >> np.uint64(TILE_BITS)
+                label = np.uint64(row[i])
+                tile = (label - np.uint64(low)) >> np.uint64(tile_bits)
                 cursor = cursors[tile]
-                hits[cursor] = (label << np.uint64(32)) | weight
-                cursors[tile] = cursor + np.uint64(1)
+                hits[cursor] = (label << HALF) | weight
+                cursors[tile] = cursor + ONE
 
 
 @compiled
-def _rank_tile(hits, low, bound, scores, heap):
-    """Sum the hits of a tile in their order, offer its labels; returns how many it has."""
-    mask = np.uint64(TILE - 1)
+def _rank_tile(hits, bound, scores, heap):
+    """Sum up a tile's hits in their order and offer its labels to the heap.
+
+    Labels whose score has bits under `bound` are out. Returns the tile's number of
+    labels and the risen bound; leaves `scores`, of a power of two, empty again.
+    """
+    place = np.uint64(len(scores) - 1)
     bits = scores.view(np.int32)
     for hit in hits:
-        weight = np.uint32(hit & np.uint64(0xFFFFFFFF)).view(np.float32)
-        scores[(hit >> np.uint64(32)) & mask] += weight
+        scores[(hit >> HALF) & place] += np.uint32(hit & LOW_HALF).view(np.float32)
     found = 0
     for hit in hits:
-        label = hit >> np.uint64(32)
-        score = bits[label & mask]
-        bits[label & mask] = EMPTY
-        found += score >= 0
+        label = hit >> HALF
+        score = bits[label & place]
+        bits[label & place] = EMPTY
+        found += score >= 0  # not so at the label's second hit
         if score >= bound:
-            _offer(heap, _key(score, low + label))
-            bound = max(bound, np.int32(heap[0] >> np.uint64(32)))
+            _offer(heap, _key(score, label))
+            bound = max(bound, _key_bits(heap[0]))
     return found, bound
 
 
 @compiled
-def rank_keys(buckets, weights, offsets, labels, span, keys, candidates):
+def rank_keys(buckets, weights, offsets, labels, tile_bits, span, keys, candidates):
+    """The k best labels in the hit buckets (§3.3), by exact float32 sums in chunk order.
+
+    buckets, weights [Q, K, m], offsets [K, B+1], labels [K, N] -> keys uint64 [Q, k],
+    candidates int64 [Q]. A sum in an array of all N labels would miss the cache at every
+    hit. So the hits are first sorted by tile, a range of 2**tile_bits labels, which keeps
+    the chunks' order within a tile; each tile is then summed in the L1 cache. At most
+    `span` tiles, or those of about MOST_HITS hits, are filled at a time.
+    """
     num_queries, num_chunks, m = buckets.shape
     num_labels, k = labels.shape[1], keys.shape[1]
+    tile_size = 1 << tile_bits
+    num_tiles = (num_labels + tile_size - 1) // tile_size
     starts = np.empty((num_chunks, m), np.int64)
     stops = np.empty((num_chunks, m), np.int64)
     ends = np.empty((num_chunks, m), np.int64)
-    span = min(span, (num_labels + TILE - 1) >> TILE_BITS)
-    counts = np.empty(span, np.int64)
-    cursors = np.empty(span, np.uint64)
     hits = np.empty(0, np.uint64)
-    scores = np.full(TILE, -0.0, np.float32)
+    scores = np.full(tile_size, -0.0, np.float32)
     for q in range(num_queries):
-        heap = keys[q]
-        heap[:] = 0
         for chunk in range(num_chunks):
             for j in range(m):
                 bucket = buckets[q, chunk, j]
                 starts[chunk, j] = offsets[chunk, bucket]
                 ends[chunk, j] = offsets[chunk, bucket + 1]
-        bound = np.int32(_bits(_certain_score(weights[q], starts, ends, k)))
+        bound = _bits(_certain_score(weights[q], starts, ends, k))
+        num_hits = (ends - starts).sum()
+        tiles = max(1, min(span, num_tiles, MOST_HITS * num_tiles // (num_hits + 1)))
+        counts = np.empty(tiles, np.int64)
+        heap = np.zeros(k, np.uint64)
         found = 0
-        for low in range(0, num_labels, span << TILE_BITS):
-            _count_hits(labels, starts, ends, stops, low, low + (span << TILE_BITS), counts)
-            total = 0
-            for tile in range(span):
-                cursors[tile] = total
-                total += counts[tile]
-            if total > len(hits):
-                hits = np.empty(2*total, np.uint64)
-            _scatter_hits(labels, weights[q], starts, stops, low, cursors, hits)
-            starts, stops = stops, starts
-            for tile in range(span):
-                end = cursors[tile]
-                tile_found, bound = _rank_tile(hits[end - np.uint64(counts[tile]) : end], low, bound, scores, heap)
+        for low in range(0, num_labels, tiles * tile_size):
+            high = low + tiles * tile_size
+            _count_hits(labels, starts, ends, stops, low, high, tile_bits, counts)
+            firsts = np.cumsum(counts) - counts
+            if counts.sum() > len(hits):
+                hits = np.empty(2 * counts.sum(), np.uint64)
+            cursors = firsts.astype(np.uint64)
+            _scatter_hits(labels, weights[q], starts, stops, low, tile_bits, cursors, hits)
+            for tile in range(tiles):
+                tile_hits = hits[firsts[tile] : firsts[tile] + counts[tile]]
+                tile_found, bound = _rank_tile(tile_hits, bound, scores, heap)
                 found += tile_found
+            starts, stops = stops, starts
         keys[q] = np.sort(heap)[::-1]
         candidates[q] = found
 
@@ -216,12 +233,12 @@ def rank_keys(buckets, weights, offsets, labels, span, keys, candidates):
 def full_keys(weights, label_buckets, block, keys):
     """SOLAR-full (§3.3): weights [Q, K, B], label_buckets [K, N] -> keys uint64 [Q, k].
 
-    Four queries go together, so that one load fetches the weights of a bucket for all
-    of them; the sums of a block of labels and one chunk's weights stay in cache.
+    Loading weights at random takes most of the time, so four queries go together and
+    share the loads; their sums for a block of labels stay in cache from chunk to chunk.
     """
     num_queries, num_chunks, num_buckets = weights.shape
     num_labels = label_buckets.shape[1]
-    block = min(block, num_labels)
+    block = max(1, min(block, num_labels))
     table = np.zeros((num_chunks, num_buckets, LANES), np.float32)
     scores = np.empty((block, LANES), np.float32)
     for first in range(0, num_queries, LANES):
@@ -230,27 +247,30 @@ def full_keys(weights, label_buckets, block, keys):
             table[:, :, lane] = weights[first + lane]
             keys[first + lane] = 0
         for low in range(0, num_labels, block):
-            count = min(block, num_labels - low)
-            scores[:count] = 0
+            scores[:] = 0
             for chunk in range(num_chunks):
-                row = label_buckets[chunk]
-                weight = table[chunk]
-                for i in range(count):
-                    bucket = np.uint32(row[low + i])
-                    w0, w1, w2, w3 = (
-                        weight[bucket, 0],
-                        weight[bucket, 1],
-                        weight[bucket, 2],
-                        weight[bucket, 3],
-                    )
-                    s0, s1, s2, s3 = scores[i, 0], scores[i, 1], scores[i, 2], scores[i, 3]
-                    scores[i, 0] = s0 + w0
-                    scores[i, 1] = s1 + w1
-                    scores[i, 2] = s2 + w2
-                    scores[i, 3] = s3 + w3
+                _add_weights(label_buckets[chunk, low : low + block], table[chunk], scores)
             for lane in range(lanes):
                 heap = keys[first + lane]
-                for i in range(count):
-                    _offer(heap, _key(_bits(scores[i, lane]), low + i))
+                bound = _key_bits(heap[0])
+                for i in range(min(block, num_labels - low)):
+                    bits = _bits(scores[i, lane])
+                    if bits >= bound:
+                        _offer(heap, _key(bits, low + i))
+                        bound = _key_bits(heap[0])
         for lane in range(lanes):
             keys[first + lane] = np.sort(keys[first + lane])[::-1]
+
+
+@compiled
+def _add_weights(buckets, table, scores):
+    """scores[i] += table[buckets[i]], where a row has four numbers."""
+    for i in range(len(buckets)):
+        bucket = np.uint32(buckets[i])
+        # All loads before the first store: only then the compiler uses one register for four.
+        w0, w1, w2, w3 = table[bucket, 0], table[bucket, 1], table[bucket, 2], table[bucket, 3]
+        s0, s1, s2, s3 = scores[i, 0], scores[i, 1], scores[i, 2], scores[i, 3]
+        scores[i, 0] = s0 + w0
+        scores[i, 1] = s1 + w1
+        scores[i, 2] = s2 + w2
+        scores[i, 3] = s3 + w3

@@ -11,9 +11,13 @@ The loss is summed over buckets and averaged over the batch: averaged over both,
 gradients vanish into Adam's epsilon (docs/paper_notes.md).
 """
 
+import functools
+
 import keras
 import numpy as np
 import tensorflow as tf
+
+from solar_tf.weights import NAMES, weight_shapes
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 SPARSE_INPUTS = {
@@ -25,7 +29,6 @@ TARGETS = {
     "buckets": tf.TensorSpec([None], tf.int32),
     "bucket_splits": tf.TensorSpec([None], tf.int32),
 }
-WEIGHTS = ("hidden_kernel", "hidden_bias", "output_kernel", "output_bias")
 
 
 class ChunkModel(keras.Model):
@@ -41,15 +44,10 @@ class ChunkModel(keras.Model):
         super().__init__(name=f"chunk_{chunk:02d}")
         self.config = config
         self.matmul_type = tf.bfloat16 if mixed_precision else tf.float32
-        shapes = (
-            (input_dim, config.hidden_dim),
-            (config.hidden_dim,),
-            (config.hidden_dim, config.num_buckets),
-            (config.num_buckets,),
-        )
         *starts, noise = np.random.SeedSequence([config.seed, chunk]).generate_state(5)
         self.noise_seed = int(noise >> 1)
-        for name, shape, seed in zip(WEIGHTS, shapes, starts, strict=True):
+        shapes = weight_shapes(config, input_dim)
+        for (name, shape), seed in zip(shapes.items(), starts, strict=True):
             initializer = "zeros"
             if weights is not None:
                 initializer = _given(weights[name])
@@ -61,12 +59,22 @@ class ChunkModel(keras.Model):
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         self.moments = {}  # of Adam, made when training begins
         self.built = True
-        # Fixed signatures: a batch of another size is no reason to trace again.
-        inputs = {"dense": tf.TensorSpec([None, input_dim])} if dense else SPARSE_INPUTS
-        self.probabilities = tf.function(self._probabilities, input_signature=[inputs])
+        self.inputs_spec = {"dense": tf.TensorSpec([None, input_dim])} if dense else SPARSE_INPUTS
+
+    # Traced once, with fixed signatures: a batch of another size is no reason to trace again.
+
+    @functools.cached_property
+    def probabilities(self):
+        """The scores of §3.3 as a function of a batch's inputs: [batch, B]."""
+        function = tf.function(lambda inputs: tf.sigmoid(self(inputs)))
+        return function.get_concrete_function(self.inputs_spec)
+
+    @functools.cached_property
+    def train_batch(self):
+        """One step of Adam as a function of a batch and a learning rate; returns the loss."""
         rate = tf.TensorSpec([], tf.float32)
-        self.train_batch = tf.function(
-            self._train_batch, input_signature=[inputs | TARGETS, rate]
+        return tf.function(self._train_batch).get_concrete_function(
+            self.inputs_spec | TARGETS, rate
         )
 
     def call(self, batch):
@@ -74,12 +82,8 @@ class ChunkModel(keras.Model):
         hidden = tf.nn.relu(self._hidden_sums(batch, batch.get("values")))
         return self._matmul(hidden, self.output_kernel) + self.output_bias
 
-    def _probabilities(self, inputs):
-        """The scores of §3.3, [batch, B]."""
-        return tf.sigmoid(self(inputs))
-
     def _train_batch(self, batch, learning_rate):
-        """One step of Adam on a batch; returns its loss before the step."""
+        """One step; the loss is the one before it."""
         noise = tf.stack([tf.constant(self.noise_seed, tf.int64), 2 * self.step])
         values = batch.get("values")
         if self.config.input_dropout and values is not None:
@@ -133,7 +137,7 @@ class ChunkModel(keras.Model):
             )
 
     def weights_by_name(self):
-        return {name: getattr(self, name) for name in WEIGHTS}
+        return {name: getattr(self, name) for name in NAMES}
 
     def state(self):
         """All that training needs to go on: weights and moments by name."""

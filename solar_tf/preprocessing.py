@@ -58,7 +58,9 @@ def preprocess(root, dataset, config, workers):
                 "choose another --run, or delete it"
             )
         elif content["config"] != config:
-            raise UserError(f"{root}: {_difference(content['config'], config)}: choose another --run")
+            raise UserError(
+                f"{root}: {_difference(content['config'], config)}: choose another --run"
+            )
         if not paths.summary.exists():
             job = _Job(paths, dataset, config, content)
             _write_shards(job, workers)
@@ -84,6 +86,8 @@ def _describe(paths, dataset, config, fingerprint, workers):
     scan = _scan(dataset, config, workers)
     num_labels = dataset.num_labels or scan.num_labels
     num_features = dataset.num_features or scan.num_features
+    if not num_labels:
+        raise UserError(f"{dataset.train.path}: no row has a label: nothing to learn from")
     if dataset.kind == "text":
         vocabulary = Vocabulary.from_counts(scan.words, scan.num_rows, config.min_count)
         if not len(vocabulary):
@@ -92,8 +96,6 @@ def _describe(paths, dataset, config, fingerprint, workers):
         num_features, frequencies = len(vocabulary), vocabulary.frequencies
     else:
         frequencies = scan.feature_rows
-    if not num_labels:
-        raise UserError(f"{dataset.train.path}: no row has a label: nothing to learn from")
     if config.weighting == "tfidf" and dataset.kind != "dense":
         frequencies = np.pad(frequencies, (0, num_features - len(frequencies)))
         weights = features.inverse_frequencies(frequencies, scan.num_rows)
@@ -138,7 +140,8 @@ class _Scan:
         self.words.update(words)
         longer = max(len(self.feature_rows), len(feature_rows))
         self.feature_rows = sum(
-            np.pad(counts, (0, longer - len(counts))) for counts in (self.feature_rows, feature_rows)
+            np.pad(counts, (0, longer - len(counts)))
+            for counts in (self.feature_rows, feature_rows)
         )
         self.num_features = longer
 

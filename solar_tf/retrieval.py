@@ -22,8 +22,6 @@ from solar_tf.errors import UserError
 SCORES = ("probability", "evidence")
 EVIDENCE_FLOOR = 1e-4  # not in the paper: docs/paper_notes.md
 
-_RANK_BLOCK = 1 << 20  # labels: one byte each, half of a large L2 cache
-_FULL_BLOCK = 1 << 15  # labels: 16 bytes each
 _ATTEMPTS = 3
 
 
@@ -55,7 +53,7 @@ def top_buckets(probabilities, m):
     keys = np.empty((num_queries, m), np.uint64)
     kernels.top_keys(probabilities.view(np.uint32), keys)
     buckets, values = _decode(keys)
-    # As integers, the bits of NaN and of negative numbers exceed all others: they come first.
+    # As unsigned integers, the bits of NaN and of negative numbers exceed all others.
     if np.isnan(values[:, 0]).any() or np.signbit(values[:, 0]).any():
         raise ValueError("probabilities must be neither negative nor NaN")
     return buckets, values
@@ -74,14 +72,18 @@ def rank(buckets, weights, offsets, labels, k):
     whose hits all weigh 0 is a candidate with score 0.
     """
     buckets, weights = np.ascontiguousarray(buckets), _checked(weights)
-    if buckets.shape != weights.shape or not len(offsets) == len(labels) == buckets.shape[1]:
+    num_chunks, num_offsets = offsets.shape
+    if buckets.shape != weights.shape or not buckets.shape[1] == num_chunks == len(labels):
         raise ValueError(
             f"shapes do not fit: buckets {buckets.shape}, weights {weights.shape}, "
             f"offsets {offsets.shape}, labels {labels.shape}"
         )
+    _check_range(buckets, num_offsets - 1)
     keys = np.zeros((len(buckets), k), np.uint64)
     candidates = np.zeros(len(buckets), np.int64)
-    kernels.rank_keys(buckets, weights, offsets, labels, _RANK_BLOCK, keys, candidates)
+    kernels.rank_keys(
+        buckets, weights, offsets, labels, kernels.TILE_BITS, kernels.SPAN, keys, candidates
+    )
     return *_decode(keys), candidates
 
 
@@ -96,18 +98,28 @@ def rank_full(weights, label_buckets, k):
         raise ValueError(
             f"shapes do not fit: weights {weights.shape}, label_buckets {label_buckets.shape}"
         )
+    _check_range(label_buckets, weights.shape[2])
     keys = np.zeros((len(weights), k), np.uint64)
-    kernels.full_keys(weights, label_buckets, _FULL_BLOCK, keys)
+    kernels.full_keys(weights, label_buckets, kernels.FULL_BLOCK, keys)
     return _decode(keys)
 
 
 def _checked(weights):
     """Contiguous float32 weights whose sums are ordered like their bits and cannot overflow."""
     weights = np.ascontiguousarray(weights, np.float32)
-    limit = np.finfo(np.float32).max / (weights.shape[1] + 1)
-    if weights.size and not (weights.min() >= 0 and weights.max() <= limit):
+    limit = np.float32(np.finfo(np.float32).max / (weights.shape[1] + 1))
+    # As unsigned integers, the bits of NaN and of negative numbers exceed all others.
+    if weights.view(np.uint32).max(initial=0) > limit.view(np.uint32):
         raise ValueError(f"weights must be within 0 and {limit:.3g}, and not NaN")
     return weights
+
+
+def _check_range(buckets, num_buckets):
+    """The kernels check no bounds: a bucket out of range would read foreign memory."""
+    if buckets.size and not (buckets.min() >= 0 and buckets.max() < num_buckets):
+        raise ValueError(
+            f"buckets {buckets.min()} to {buckets.max()} are not all within 0 and {num_buckets - 1}"
+        )
 
 
 def _decode(keys):

@@ -263,6 +263,21 @@ class Run:
         chunks = range(self.config.num_chunks)
         return [chunk for chunk in chunks if self.paths.chunk(chunk).exists()]
 
+    def choose_chunks(self, num_chunks=None):
+        """The trained chunks to use: all, or the first `num_chunks` of those there are."""
+        trained = self.trained_chunks()
+        wanted = num_chunks or self.config.num_chunks
+        if wanted > self.config.num_chunks:
+            raise UserError(f"--num_chunks {wanted}: this run has {self.config.num_chunks} chunks")
+        if len(trained) < wanted:
+            remedy = f"run train.py --run {self.paths.root}"
+            if trained:
+                remedy += f", or use those with --num_chunks {len(trained)}"
+            raise UserError(
+                f"{self.paths.root}: {len(trained)} of {wanted} chunks are trained: {remedy}"
+            )
+        return tuple(trained[:wanted])
+
 
 def read_config(paths):
     """The content of config.json, checked, or None where there is none yet."""

@@ -6,7 +6,6 @@ chunk ends with the same weights as an unbroken one.
 """
 
 import collections
-import hashlib
 import importlib.util
 import json
 import math
@@ -20,10 +19,10 @@ from solar_tf import hashing
 from solar_tf.batches import damage_explained, read_batches
 from solar_tf.console import progress, say, seconds, table
 from solar_tf.errors import UserError
-from solar_tf.model import WEIGHTS, ChunkModel, log_odds
-from solar_tf.rundir import atomic_folder, claim, open_run, read_json, sweep, write_json
+from solar_tf.model import ChunkModel, log_odds
+from solar_tf.rundir import atomic_folder, claim, open_run, sweep, write_json
+from solar_tf.weights import NAMES, load_weights, read_state, save_weights
 
-FORMAT = 1  # of a trained chunk and of a checkpoint
 CHECK_EVERY = 50  # steps between looks at the loss, each of which waits for the device
 
 
@@ -81,7 +80,9 @@ class ChunkTrainer:
         self.writer = None
         if tensorboard:
             if importlib.util.find_spec("tensorboard") is None:
-                raise UserError("--tensorboard needs TensorBoard: pip install solar-tf[tensorboard]")
+                raise UserError(
+                    "--tensorboard needs TensorBoard: pip install solar-tf[tensorboard]"
+                )
             self.writer = tf.summary.create_file_writer(str(run.paths.tensorboard(chunk)))
         if not self._resume() and run.config.bias_start == "log_odds":
             self._start_bias()
@@ -197,7 +198,8 @@ class ChunkTrainer:
                 "history": self.history,
                 "step": step,
             }
-            save_weights(folder, self.model.state(), state)
+            weights = {name: variable.numpy() for name, variable in self.model.state().items()}
+            save_weights(folder, weights, state)
         for older in self._checkpoints()[:-1]:
             shutil.rmtree(older)
 
@@ -209,9 +211,11 @@ class ChunkTrainer:
         checkpoints = self._checkpoints()
         if not checkpoints:
             return False
-        weights, state = load_weights(checkpoints[-1], self.model.state().keys())
+        state = read_state(checkpoints[-1])
         for name, variable in self.model.state().items():
-            variable.assign(weights[name])
+            # One at a time: together they are as large as the model.
+            shapes = {name: tuple(variable.shape)}
+            variable.assign(load_weights(checkpoints[-1], shapes)[name])
         self.model.step.assign(state["step"])
         for name in ("epoch", "batch", "loss_sum", "epoch_seconds", "history"):
             setattr(self, name, state[name])
@@ -221,7 +225,7 @@ class ChunkTrainer:
     def _finish(self):
         """Rename the trained chunk into place: only now does it exist."""
         with atomic_folder(self.run.paths.chunk(self.chunk)) as folder:
-            weights = {name: self.model.state()[name] for name in WEIGHTS}
+            weights = {name: self.model.state()[name].numpy() for name in NAMES}
             facts = {
                 "chunk": self.chunk,
                 "seed": self.run.seeds[self.chunk],
@@ -236,44 +240,6 @@ class ChunkTrainer:
             f"chunk {self.chunk}: loss {self.history[0]['loss']:.3f} -> "
             f"{self.history[-1]['loss']:.3f} in {seconds(facts['seconds'])}"
         )
-
-
-class _HashingFile:
-    """A file that hashes what is written to it."""
-
-    def __init__(self, file):
-        self.file, self.digest = file, hashlib.sha256()
-
-    def write(self, data):
-        self.digest.update(data)
-        return self.file.write(data)
-
-
-def save_weights(folder, weights, facts):
-    """Write weights as .npy files, and `facts` with their checksums as state.json."""
-    checksums = {}
-    for name, weight in weights.items():
-        with open(folder / f"{name}.npy", "wb") as file:
-            hashing_file = _HashingFile(file)
-            np.lib.format.write_array(hashing_file, weight.numpy(), allow_pickle=False)
-        checksums[name] = hashing_file.digest.hexdigest()
-    write_json(folder / "state.json", {"format": FORMAT, **facts, "sha256": checksums})
-
-
-def load_weights(folder, names, mmap_mode=None):
-    """The weights `names` and the facts that `save_weights` wrote."""
-    state = read_json(folder / "state.json")
-    remedy = f"delete {folder} and run train.py again"
-    if state is None or state.get("format") != FORMAT:
-        raise UserError(f"{folder}: no state.json of format {FORMAT}: {remedy}")
-    try:
-        weights = {
-            name: np.load(folder / f"{name}.npy", mmap_mode=mmap_mode, allow_pickle=False)
-            for name in names
-        }
-    except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"{folder}: cannot be read ({error}): {remedy}")
-    return weights, state
 
 
 def _report(run, wanted, trained):

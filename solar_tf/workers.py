@@ -3,6 +3,9 @@
 import collections
 import itertools
 import multiprocessing
+import os
+import signal
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -28,7 +31,7 @@ def run_tasks(function, tasks, workers, initializer=None, initargs=()):
 
     def start():
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(workers, context, initializer, initargs)
+        return ProcessPoolExecutor(workers, context, _start_worker, (initializer, initargs))
 
     executor = start()
     pending = collections.deque()  # of [task, future, tries]
@@ -58,6 +61,19 @@ def run_tasks(function, tasks, workers, initializer=None, initargs=()):
             yield result
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_worker(initializer, initargs):
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to answer
+    if initializer:
+        initializer(*initargs)
+
+
+def _end_with_parent():
+    """An executor's workers would wait for ever for a parent that was killed."""
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def _submit(executor, function, task):

@@ -11,6 +11,7 @@ from solar_tf.errors import UserError
 from solar_tf.hashing import label_buckets
 from solar_tf.metrics import evaluate
 from solar_tf.rundir import open_run, read_arrays
+from solar_tf.weights import NAMES
 
 NUM_QUERIES = 120
 
@@ -25,7 +26,7 @@ def dense_scores(run, score, m=None):
         hashed = label_buckets(run.dataset["num_features"], seed, run.config.feature_dim)
         row_ids = np.repeat(np.arange(NUM_QUERIES), np.diff(rows["feature_splits"]))
         np.add.at(inputs, (row_ids, hashed[rows["features"]]), rows["values"])
-        weights = [np.load(folder / f"{name}.npy") for name in inference.WEIGHTS]
+        weights = [np.load(folder / f"{name}.npy") for name in NAMES]
         hidden = np.maximum(inputs @ weights[0] + weights[1], 0)
         p = 1 / (1 + np.exp(-(hidden @ weights[2] + weights[3])))
         gains = p if score == "probability" else np.log(np.maximum(p, 1e-4) / 1e-4)
@@ -137,17 +138,6 @@ def test_a_second_run_repeats_nothing_and_new_weights_repeat_all(results, traine
     assert run.paths.predictions().read_bytes() != before
 
 
-def test_a_query_is_answered_with_titles(trained, capsys):
-    rows = inference.answer(trained.paths.root, "Topic7, topic8!", m=7, k=2)
-    assert {row[2] for row in rows} == {"about topic7", "about topic8"}
-    assert "about topic7" in capsys.readouterr().out
-
-
-def test_a_query_of_unknown_words_is_a_clear_error(trained):
-    with pytest.raises(UserError, match="vocabulary"):
-        inference.answer(trained.paths.root, "xyzzy")
-
-
 def test_untrained_and_missing_chunks_are_clear_errors(preprocessed, trained, tmp_path):
     with pytest.raises(UserError, match=r"0 of 3 chunks are trained: run train.py"):
         inference.infer(preprocessed.paths.root)
@@ -155,6 +145,6 @@ def test_untrained_and_missing_chunks_are_clear_errors(preprocessed, trained, tm
     shutil.rmtree(run.paths.chunk(1))
     with pytest.raises(UserError, match=r"--num_chunks 2"):
         inference.infer(tmp_path)
-    assert inference.choose_chunks(run, 2) == (0, 2)
+    assert run.choose_chunks(2) == (0, 2)
     with pytest.raises(UserError, match="this run has 3 chunks"):
         inference.infer(tmp_path, num_chunks=4)

@@ -26,7 +26,11 @@ def examples(path):
     for record in tf.data.TFRecordDataset(str(path)):
         feature = tf.train.Example.FromString(record.numpy()).features.feature
         yield (
-            dict(zip(feature["ids"].int64_list.value, feature["values"].float_list.value, strict=True)),
+            dict(
+                zip(
+                    feature["ids"].int64_list.value, feature["values"].float_list.value, strict=True
+                )
+            ),
             list(feature["buckets"].int64_list.value),
         )
 
@@ -111,7 +115,10 @@ def test_labels_are_counted_where_no_file_names_them(tmp_path):
     (tmp_path / "train.txt").write_text("0,3\tone two\n\ttwo\n")
     (tmp_path / "test.txt").write_text("9\tthree\n")
     run = preprocess(
-        tmp_path / "run", open_files(tmp_path / "train.txt", tmp_path / "test.txt"), small_config(), 1
+        tmp_path / "run",
+        open_files(tmp_path / "train.txt", tmp_path / "test.txt"),
+        small_config(),
+        1,
     )
     assert run.dataset["num_labels"] == 10
     assert run.summary["test"]["featureless"] == 1

@@ -57,7 +57,7 @@ def test_top_buckets_refuse_an_impossible_m(m):
         top_buckets(np.zeros((1, 5), np.float32), m)
 
 
-@pytest.mark.parametrize("bad", [np.nan, -1.0, np.inf, 3e38])
+@pytest.mark.parametrize("bad", [np.nan, -1.0, -0.0, np.inf, 3e38])
 def test_rankings_refuse_weights_that_cannot_be_summed(bad):
     with pytest.raises(ValueError, match="weights must be"):
         rank([[[0], [1]]], [[[0.5], [bad]]], OFFSETS, LABELS, k=1)
@@ -70,6 +70,21 @@ def test_rank_refuses_another_number_of_chunks():
         rank([[[0]]], [[[0.5]]], OFFSETS, LABELS, k=1)
     with pytest.raises(ValueError, match="shapes do not fit"):
         rank_full(PROBABILITIES[:, :1], LABEL_BUCKETS, k=1)
+
+
+@pytest.mark.parametrize("bucket", [-1, 3])
+def test_rankings_refuse_buckets_out_of_range(bucket):
+    with pytest.raises(ValueError, match="not all within 0 and 2"):
+        rank([[[0], [bucket]]], np.ones((1, 2, 1)), OFFSETS, LABELS, k=1)
+    with pytest.raises(ValueError, match="not all within 0 and 2"):
+        rank_full(PROBABILITIES, np.full((2, 5), bucket), k=1)
+
+
+def test_without_labels_there_is_only_padding():
+    none = np.zeros((2, 0), np.int32)
+    ids, _, candidates = rank([[[0], [1]]], [[[1], [1]]], np.zeros_like(OFFSETS), none, k=2)
+    assert ids.tolist() == [[-1, -1]] and candidates.tolist() == [0]
+    assert rank_full(PROBABILITIES, none, k=2)[0].tolist() == [[-1, -1]]
 
 
 def test_score_weights():

@@ -57,7 +57,11 @@ def test_killed_in_mid_epoch_it_ends_with_the_weights_of_an_unbroken_run(titles,
     for wanted in (50, 400, 1000):
         process = start_stage("train", *flags)
         while process.poll() is None:
-            steps = [int(p.name[5:]) for p in run.paths.training(0).glob("step_*") if p.name[5:].isdigit()]
+            steps = [
+                int(p.name[5:])
+                for p in run.paths.training(0).glob("step_*")
+                if p.name[5:].isdigit()
+            ]
             if steps and max(steps) >= wanted:
                 process.send_signal(signal.SIGKILL)
                 kills += 1

@@ -1,3 +1,4 @@
+import contextlib
 import itertools
 import multiprocessing
 import os
@@ -88,17 +89,15 @@ def test_results_come_in_the_order_of_the_tasks(workers, count):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_no_more_than_two_tasks_per_worker_are_taken_ahead(workers):
-    taken = itertools.count(1)
-    ahead = []
-    last = 0
+    taken = []
 
     def tasks():
-        nonlocal last
-        for last in itertools.islice(taken, 30):
-            yield last
+        for task in range(30):
+            taken.append(task)
+            yield task
 
-    for done, _ in enumerate(run_tasks(square_slowly, tasks(), workers), 1):
-        ahead.append(last - done)
+    results = run_tasks(square_slowly, tasks(), workers)
+    ahead = [len(taken) - done for done, _ in enumerate(results, 1)]
     assert len(ahead) == 30
     assert max(ahead) <= (2 * workers if workers > 1 else 0)
     if workers > 1:
@@ -110,16 +109,25 @@ def test_one_worker_is_this_process():
 
 
 def test_several_workers_are_other_processes():
-    processes = {*run_tasks(process_of, range(8), 2)}
+    processes = set()
+    results = run_tasks(process_of, range(300), 2)
+    while len(processes) < 2:  # one may start much later than the other
+        processes.add(next(results))
+    processes.update(itertools.islice(results, 4))
+    results.close()
     assert len(processes) == 2
     assert os.getpid() not in processes
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_each_worker_is_initialized_once(workers):
-    found = list(run_tasks(look, range(6), workers, keep, ("a", 2)))
-    assert all(seen == (process, "a", 2) for process, seen in found)
-    assert len({process for process, _ in found}) == workers
+def test_each_worker_is_initialized(workers):
+    results = run_tasks(look, range(300), workers, keep, ("a", 2))
+    processes = set()
+    while len(processes) < workers:
+        process, seen = next(results)
+        assert seen == (process, "a", 2)
+        processes.add(process)
+    results.close()
 
 
 def test_workers_start_without_tensorflow():
@@ -180,28 +188,47 @@ def process(task):
 
 if __name__ == "__main__":
     results = run_tasks(process, range(1000), 2)
-    print(*{next(results) for _ in range(6)}, flush=True)
-    time.sleep(60)
+    workers = set()
+    while len(workers) < 2:
+        workers.add(next(results))
+    print(*workers, flush=True)
+    try:
+        list(results)
+    except KeyboardInterrupt:
+        print("interrupted")
 """
 
 
-def test_workers_end_when_their_parent_is_killed(tmp_path):
+@pytest.fixture
+def parent(tmp_path):
+    """A process with two workers, whose ids it has printed."""
     (tmp_path / "script.py").write_text(SCRIPT)
-    parent = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, tmp_path / "script.py"],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
+        start_new_session=True,
+    ) as process:
+        yield process
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_workers_end_when_their_parent_is_killed(parent):
     workers = [int(word) for word in parent.stdout.readline().split()]
     assert len(workers) == 2
     assert all(map(is_alive, workers))
     parent.kill()
-    parent.communicate()
+    parent.wait()
     deadline = time.monotonic() + 10
     while any(map(is_alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    survivors = [worker for worker in workers if is_alive(worker)]
-    for worker in survivors:
-        os.kill(worker, signal.SIGKILL)
-    assert survivors == []
+    assert not any(map(is_alive, workers))
+
+
+def test_an_interrupt_at_the_keyboard_is_answered_by_the_parent_alone(parent):
+    parent.stdout.readline()
+    os.killpg(parent.pid, signal.SIGINT)
+    assert parent.communicate(timeout=30) == ("interrupted\n", "")

@@ -1,4 +1,7 @@
-"""Dataset cards: data/NAME/card.json, in a checkout or shipped with the package.
+"""Dataset cards: NAME/card.json in a folder of datasets.
+
+Such folders are $SOLAR_DATA, if it is set, the one shipped with the package, and data/ of a
+checkout; the first that has the name wins.
 
 A card says where a dataset comes from, under which licence, its files and their sha256,
 counts, the preset to use and the constants of the propensity model.
@@ -6,6 +9,7 @@ counts, the preset to use and the constants of the propensity model.
 
 import hashlib
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +18,11 @@ import solar_tf
 from solar_tf.errors import UserError
 
 _PACKAGE = Path(solar_tf.__file__).parent
-FOLDERS = (_PACKAGE / "data", _PACKAGE.parent / "data")  # installed, checkout
+FOLDERS = (
+    *([Path(os.environ["SOLAR_DATA"])] if os.environ.get("SOLAR_DATA") else []),  # the user's own
+    _PACKAGE / "data",  # installed
+    _PACKAGE.parent / "data",  # checkout
+)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -75,7 +83,7 @@ def list_cards():
 
 
 def load_card(name):
-    """The card of a dataset by its name; the package's own before the checkout's."""
+    """The card of a dataset by its name."""
     if NAME.fullmatch(name):
         for folder in FOLDERS:
             path = folder / name / "card.json"

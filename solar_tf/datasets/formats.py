@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 from solar_tf.datasets.json_titles import JsonContentSource, JsonTitlesSource
+from solar_tf.datasets.matrices import NPY, ZIP, PairSource
 from solar_tf.datasets.source import fail
 from solar_tf.datasets.sparse_text import DenseTextSource, SvmlightSource, XmlRepoSource
 from solar_tf.datasets.streams import head
@@ -20,11 +21,13 @@ FORMATS = {
         XmlRepoSource,
         DenseTextSource,
         SvmlightSource,
+        PairSource,
     )
 }
 
 _HEADER = rb"[ \t]*\d+[ \t]+\d+[ \t]+\d+[ \t]*\n"
 _LOOKS = {  # how a file starts; the first that matches decides
+    "pair": re.escape(ZIP) + b"|" + re.escape(NPY) + rb"|[ \t]*\d+[ \t]+\d+[ \t]*(\n|$)",
     "json": rb"\s*\{",
     "dense-text": _HEADER + rb"[\d,]*[ \t]+[-+.\deE]+[ \t\n]",
     "xmlrepo": _HEADER,
@@ -42,12 +45,13 @@ def detect_format(path, start):
     return fail(path, 1, "the format is not recognised", f"name it: one of {known}")
 
 
-def open_source(path, format="auto", *, num_features=None, num_labels=None):
+def open_source(path, format="auto", *, label_path=None, num_features=None, num_labels=None):
     """Open one split of a dataset.
 
-    Formats: see FORMATS; "auto" goes by the content. `num_features` and `num_labels` are what
-    the caller expects: limits where the file states none, such as the number of label titles;
-    a file that states another number is refused.
+    `format` is one of FORMATS; "auto" goes by the content. `label_path` is the file of labels
+    where they have one of their own; under the usual names it is found. `num_features` and
+    `num_labels` are what the caller expects: limits where the file states none, such as the
+    number of label titles; a file that states another number is refused.
     """
     if format not in ("auto", *FORMATS):
         raise UserError(f"unknown format {format!r}: choose auto or one of {', '.join(FORMATS)}")
@@ -55,7 +59,10 @@ def open_source(path, format="auto", *, num_features=None, num_labels=None):
     start = head(path)
     if format == "auto":
         format = detect_format(path, start)
-    source = FORMATS[format].open(path)
+    if label_path and format != PairSource.format:
+        fail(path, None, f"the format {format} has its labels in the same file", "name no other")
+    options = {"label_path": os.fspath(label_path)} if label_path else {}
+    source = FORMATS[format].open(path, **options)
     for name, expected in (("num_features", num_features), ("num_labels", num_labels)):
         stated = getattr(source, name)
         if expected and stated and stated != expected:

@@ -60,7 +60,9 @@ def test_an_unknown_name_lists_the_known(card_folder, name):
 @pytest.mark.parametrize("entry", ["../secret", "/etc/passwd", "sub/../../secret", "link", "", 3])
 def test_files_stay_inside_the_folder(card_folder, entry):
     (card_folder / "secret").write_text("secret")
-    folder = write_card(card_folder / "installed", "one", files={"train": entry}, sha256={entry: "0"})
+    folder = write_card(
+        card_folder / "installed", "one", files={"train": entry}, sha256={entry: "0"}
+    )
     (folder / "link").symlink_to(card_folder / "secret")
     with pytest.raises(UserError, match="is outside|no such file in its card|no such file"):
         cards.load_card("one").file("train")

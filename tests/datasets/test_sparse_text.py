@@ -106,7 +106,9 @@ def test_xml_repo_equals_the_slow_parser(folder, data, size):
 
 
 @settings(max_examples=400)
-@given(data=xml_repo(), edits=st.lists(st.tuples(st.integers(0), st.binary(max_size=2)), max_size=3))
+@given(
+    data=xml_repo(), edits=st.lists(st.tuples(st.integers(0), st.binary(max_size=2)), max_size=3)
+)
 @example(b"1 50 20\n1 2:1e39\n", [])
 @example(b"1 50 20\n1 2:3e38 2:3e38\n", [])
 @example(b"1 50 20\n1 2:" + b"1" * 60 + b"\n", [])
@@ -130,7 +132,9 @@ numbers = st.one_of(
     st.floats(width=32, allow_nan=False, allow_infinity=False).map(repr),
     st.floats(width=32, allow_nan=False, allow_infinity=False).map(lambda x: repr(float(x))),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
-    st.from_regex(NUMBER.decode().replace("]+", "]{1,30}").replace("]*", "]{0,30}"), fullmatch=True),
+    st.from_regex(
+        NUMBER.decode().replace("]+", "]{1,30}").replace("]*", "]{0,30}"), fullmatch=True
+    ),
 )
 
 

@@ -16,7 +16,10 @@ texts = st.lists(st.text(st.sampled_from("aAbB_ 1Σςé\u0301\n\t.,ßİ"), max_s
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("The C++ Programming_Language, 4th ed.", ["the", "c", "programming", "language", "4th", "ed"]),
+        (
+            "The C++ Programming_Language, 4th ed.",
+            ["the", "c", "programming", "language", "4th", "ed"],
+        ),
         ("Älä lyö!  naïve cafe\u0301", ["älä", "lyö", "naïve", "café"]),
         ("Война и мир: 戦争と平和", ["война", "и", "мир", "戦争と平和"]),
         ("ﬁne №7", ["fine", "no7"]),
@@ -36,7 +39,7 @@ def test_document_frequencies_count_a_word_once_in_a_text(texts):
 
 @given(texts=texts, known=st.sets(st.sampled_from(["a", "b", "ab", "1", "é", "ss", "σ", "aς"])))
 def test_encode_counts_the_known_words_of_each_text(texts, known):
-    vocabulary = Vocabulary.from_counts({word: 1 for word in known}, 5)
+    vocabulary = Vocabulary.from_counts(dict.fromkeys(known, 1), 5)
     splits, ids, counts = vocabulary.encode(texts)
     assert (splits.dtype, ids.dtype, counts.dtype) == (np.int64, np.int32, np.float32)
     assert len(splits) == len(texts) + 1

@@ -1,0 +1,113 @@
+"""Formats are recognised by content; damaged files of every format end in an error or rows."""
+
+import gzip
+import lzma
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solar_tf.datasets import FORMATS, open_source
+from solar_tf.datasets.filters import read_label_filter
+from solar_tf.errors import UserError
+
+SAMPLES = {
+    "titles": b"1,2\tA title\n\tno labels\n3\tcaf\xc3\xa9\n",
+    "json": b'{"uid": "a", "title": "A", "target_ind": [1, 2]}\n{"title": "B", "target_ind": []}\n',
+    "xmlrepo": b"3 9 5\n1,2 3:0.5 8:1e-3\n 1:2\n4 0:1\n",
+    "dense-text": b"2 3 5\n1,2 0.5 1 1e-3\n4 1 2 3\n",
+    "svmlight": b"1,2 3:0.5 8:1e-3\n4 0:1 # note\n",
+    "pair": b"2 9\n3:0.5 8:1e-3\n\n",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("formats")
+
+
+def write(folder, data, suffix=""):
+    (folder / "trn_X_Y.txt").write_bytes(b"2 5\n1:1 2:1\n\n")
+    path = folder / f"trn_X_Xf.txt{suffix}"
+    path.write_bytes({"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix](data))
+    return str(path)
+
+
+def options_of(folder, format):
+    return {"label_path": folder / "trn_X_Y.txt"} if format == "pair" else {}
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
+@pytest.mark.parametrize("format", SAMPLES)
+def test_the_format_is_recognised_whatever_the_compression(tmp_path, format, suffix):
+    path = write(tmp_path, SAMPLES[format], suffix)
+    options = options_of(tmp_path, format)
+    source = open_source(path, **options)
+    assert source.format == format
+    assert source == open_source(path, format, **options)
+    block = next(source.blocks(1))
+    assert len(pickle.loads(pickle.dumps(source)).parse(pickle.loads(pickle.dumps(block)))) == 1
+
+
+def test_every_format_has_a_sample():
+    assert set(SAMPLES) | {"json-content"} == set(FORMATS)
+
+
+@pytest.mark.parametrize("format", SAMPLES)
+@settings(max_examples=150)
+@given(data=st.data(), suffix=st.sampled_from(["", "", ".gz", ".xz"]))
+def test_damage_ends_in_an_error_or_in_sound_rows(folder, format, data, suffix):
+    path = write(folder, SAMPLES[format], suffix)
+    with open(path, "rb") as file:
+        damaged = bytearray(file.read())
+    for place in data.draw(st.lists(st.integers(0, 8 * len(damaged) - 1), max_size=3)):
+        damaged[place // 8] ^= 1 << place % 8
+    damaged = damaged[: data.draw(st.integers(0, len(damaged)))]
+    with open(path, "wb") as file:
+        file.write(damaged)
+    for chosen in ("auto", format):
+        try:
+            source = open_source(path, chosen, num_labels=5, **options_of(folder, chosen))
+            rows = source.read(2)
+        except UserError as error:
+            assert "\n" not in str(error)
+            continue
+        assert rows.label_splits[0] == 0
+        assert rows.label_splits[-1] == len(rows.labels)
+        assert np.all((rows.labels >= 0) & (rows.labels < 5))
+        if source.kind == "text":
+            assert len(rows.texts) == len(rows)
+        elif source.kind == "dense":
+            assert rows.dense.shape == (len(rows), source.num_features)
+            assert np.isfinite(rows.dense).all()
+        else:
+            assert rows.feature_splits[-1] == len(rows.features) == len(rows.values)
+            assert np.isfinite(rows.values).all()
+
+
+def test_what_cannot_be_opened_says_why(tmp_path):
+    path = write(tmp_path, b"hello\n")
+    with pytest.raises(UserError, match=":1: the format is not recognised: name it: one of titles"):
+        open_source(path)
+    with pytest.raises(UserError, match="unknown format 'csv': choose auto or one of titles"):
+        open_source(path, "csv")
+    with pytest.raises(UserError, match="no such file"):
+        open_source(tmp_path / "missing")
+    with pytest.raises(UserError, match="has its labels in the same file"):
+        open_source(path, "titles", label_path="labels.txt")
+    path = write(tmp_path, SAMPLES["xmlrepo"])
+    with pytest.raises(UserError, match="5 labels, where 6 are expected: give files of the same"):
+        open_source(path, num_labels=6)
+
+
+def test_label_filter(tmp_path):
+    path = tmp_path / "filter_labels_test.txt"
+    path.write_text("2 4\n0 1\n2 3\n2 4\n")
+    splits, labels = read_label_filter(path, 4, 5)
+    assert (splits.tolist(), labels.tolist()) == ([0, 1, 1, 3, 3], [1, 3, 4])
+    for text, message in (("4 1\n", ":1: row 4, label 1 is beyond"), ("0 1\n1\n", ":2: not `row")):
+        path.write_text(text)
+        with pytest.raises(UserError, match=message):
+            read_label_filter(path, 4, 5)
