@@ -33,6 +33,6 @@ setup(
     ],
     extras_require={
         "tensorboard": ["tensorboard>=2.18"],
-        "test": ["hypothesis>=6.100", "pytest>=8", "ruff>=0.6", "tensorboard>=2.18"],
+        "test": ["hypothesis>=6.100", "pytest>=8", "ruff~=0.17.4", "tensorboard>=2.18"],
     },
 )

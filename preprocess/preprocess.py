@@ -4,6 +4,7 @@
     preprocess.py                                    the embedded default, Debian packages
     preprocess.py --train train.txt --test test.txt --labels labels.txt --run my_run
     preprocess.py --train train.txt --preset debian --num_chunks 8 --epochs 20
+    preprocess.py --preset books --estimate          what it would take; nothing is written
 
 Rows are titles, `label,label<TAB>text`, or the XML-Repo's `label,label feature:value ...`
 under a header `rows features labels`; the format is recognised. Compressed files (.gz, .xz)
@@ -27,6 +28,7 @@ flags.DEFINE_string(
     "preset", None, "Configuration to start from [default: the dataset's own, or debian]."
 )
 flags.DEFINE_integer("workers", os.cpu_count(), "Processes that read, hash and write.", 1)
+flags.DEFINE_bool("estimate", False, "Only print what the run will take: memory, disk, time.")
 cli.define_config_flags()
 
 
@@ -40,6 +42,12 @@ def main():
     else:
         dataset = open_named(FLAGS.dataset)
     config = load_preset(FLAGS.preset or dataset.preset, **cli.config_flags())
+    if FLAGS.estimate:
+        cli.load_tensorflow()
+        from solar_tf.estimate import report
+
+        report(FLAGS.run, dataset, config, FLAGS.workers)
+        return
     preprocess(FLAGS.run, dataset, config, FLAGS.workers)
 
 

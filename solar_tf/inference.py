@@ -61,9 +61,9 @@ def infer(
     with claim(run.paths.infer_claim) as free:
         if not free:
             raise UserError(f"{root}: another infer.py is at work here: wait for it to end")
-        sweep(run.paths.topm_folder)
-        stage = _Inference(run, chunks, settings, floor, top_labels, workers, scratch_bytes)
         subset = None if len(chunks) == run.config.num_chunks else len(chunks)
+        sweep(run.paths.topm_folder, run.paths.metrics(subset), run.paths.predictions(subset))
+        stage = _Inference(run, chunks, settings, floor, top_labels, workers, scratch_bytes)
         result = read_json(run.paths.metrics(subset))
         if result is None or result.get("key") != stage.key or not stage.predicted(subset):
             result = stage.evaluate(subset)

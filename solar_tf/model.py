@@ -84,14 +84,18 @@ class ChunkModel(keras.Model):
 
     def _train_batch(self, batch, learning_rate):
         """One step; the loss is the one before it."""
-        noise = tf.stack([tf.constant(self.noise_seed, tf.int64), 2 * self.step])
+        seed = tf.constant(self.noise_seed, tf.int64)
         values = batch.get("values")
         if self.config.input_dropout and values is not None:
-            values *= self._dropout_mask(tf.shape(values), self.config.input_dropout, noise)
+            values *= self._dropout_mask(
+                tf.shape(values), self.config.input_dropout, [seed, 2 * self.step]
+            )
         sums = self._hidden_sums(batch, values)
         hidden = tf.nn.relu(sums)
         if self.config.dropout:
-            mask = self._dropout_mask(tf.shape(hidden), self.config.dropout, noise + [0, 1])
+            mask = self._dropout_mask(
+                tf.shape(hidden), self.config.dropout, [seed, 2 * self.step + 1]
+            )
             hidden *= mask
         logits = self._matmul(hidden, self.output_kernel) + self.output_bias
 
@@ -232,5 +236,6 @@ def log_odds(label_buckets, label_counts, num_rows, num_buckets):
     """
     off = np.log1p(-np.minimum(label_counts, num_rows) / (num_rows + 1))
     off = np.bincount(label_buckets, weights=off, minlength=num_buckets)
-    frequency = np.maximum(-np.expm1(off), 0.5 / (num_rows + 1))
+    least = 0.5 / (num_rows + 1)  # never is never certain, nor is always
+    frequency = np.clip(-np.expm1(off), least, 1 - least)
     return np.log(frequency / (1 - frequency)).astype(np.float32)

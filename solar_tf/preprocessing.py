@@ -47,7 +47,7 @@ def preprocess(root, dataset, config, workers):
     with claim(paths.preprocess_claim) as free:
         if not free:
             raise UserError(f"{root}: another preprocess.py is at work here: wait for it to end")
-        sweep(root)
+        sweep(*paths.preprocess_outputs)
         fingerprint = dataset.fingerprint()
         content = read_config(paths)
         if content is None:

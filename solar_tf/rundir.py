@@ -7,6 +7,7 @@ synced and renamed.
 
 import contextlib
 import fcntl
+import glob
 import json
 import os
 import shutil
@@ -69,13 +70,18 @@ def atomic_folder(path):
         raise
 
 
-def sweep(folder):
-    """Delete what killed processes left half-written; only for who holds the claim on it."""
-    for leftover in Path(folder).rglob(f"*{TEMPORARY}"):
-        if leftover.is_dir():
-            shutil.rmtree(leftover, ignore_errors=True)
-        else:
-            leftover.unlink(missing_ok=True)
+def sweep(*paths):
+    """Delete what killed processes left half-written of these files and folders.
+
+    Only for who holds the claim on them: a living process may be writing, too.
+    """
+    for path in map(Path, paths):
+        own = path.parent.glob(f"{glob.escape(path.name)}.*{TEMPORARY}")
+        for leftover in [*own, *path.rglob(f"*{TEMPORARY}")]:
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
 
 
 def write_arrays(path, **arrays):
@@ -150,6 +156,12 @@ class RunDirectory:
     @property
     def preprocess_claim(self):
         return self.root / "preprocess.lock"
+
+    @property
+    def preprocess_outputs(self):
+        """All that stage 1 writes."""
+        folders = ("labels", "vocab", "rows", "records", "index")
+        return self.config, *(self.root / folder for folder in folders)
 
     @property
     def summary(self):

@@ -51,7 +51,7 @@ def _train_next(run, wanted, checkpoint_minutes, tensorboard, mixed_precision):
             continue
         with claim(run.paths.chunk_claim(chunk)) as free:
             if free and not run.paths.chunk(chunk).exists():
-                sweep(run.paths.training(chunk))
+                sweep(run.paths.chunk(chunk), run.paths.training(chunk))
                 trainer = ChunkTrainer(run, chunk, tensorboard, mixed_precision)
                 trainer.train(checkpoint_minutes)
                 return chunk
@@ -150,8 +150,9 @@ class ChunkTrainer:
         while losses:
             loss = float(losses.popleft())
             if not math.isfinite(loss):
+                batch = self.batch - len(losses) - 1
                 raise UserError(
-                    f"chunk {self.chunk}, epoch {self.epoch}, batch {self.batch - len(losses) - 1}: "
+                    f"chunk {self.chunk}, epoch {self.epoch}, batch {batch}: "
                     f"the loss is {loss}: the last checkpoint is kept; use a smaller learning_rate"
                 )
             self.loss_sum += loss

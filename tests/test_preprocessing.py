@@ -192,36 +192,37 @@ def test_killed_at_any_moment_it_ends_as_if_unbroken(tmp_path):
     assert files_of(tmp_path / "broken") == files_of(tmp_path / "whole")
 
 
-BAD_INPUT = {
-    "missing file": (["--train=nowhere.txt"], {}, "nowhere.txt"),
-    "empty file": (["--train=a.txt"], {"a.txt": ""}, "a.txt.*empty"),
-    "too few rows": (["--train=a.txt"], {"a.txt": "3 5 5\n1 1:1\n"}, "a.txt.*3 rows"),
-    "too many rows": (["--train=a.txt"], {"a.txt": "1 5 5\n1 1:1\n2 2:1\n"}, "a.txt:3: more rows"),
-    "feature out of range": (["--train=a.txt"], {"a.txt": "1 50 5\n1 99:1\n"}, "a.txt:2: feature.*99.*50"),
-    "label out of range": (["--train=a.txt"], {"a.txt": "1 5 5\n7 1:1\n"}, "a.txt:2: label.*7.*5"),
-    "label without title": (
-        ["--train=a.txt", "--labels=l.txt"], {"a.txt": "0\tx\n2\ty\n", "l.txt": "a\nb\n"}, "a.txt:2: label.*2",
-    ),
-    "non-numeric token": (["--train=a.txt"], {"a.txt": "1 5 5\n1 1:x\n"}, "a.txt:2: "),
-    "non-numeric label": (["--train=a.txt", "--format=titles"], {"a.txt": "0\tx\nb\ty\n"}, "a.txt:2: label"),
-    "no tab": (["--train=a.txt", "--format=titles"], {"a.txt": "0\tx\n1 y\n"}, "a.txt:2: "),
-    "non-UTF-8 title": (["--train=a.txt"], {"a.txt": b"0\tx\n1\t\xff\xfe\n"}, "a.txt:2: .*UTF-8"),
-    "no labels at all": (["--train=a.txt"], {"a.txt": "\tx\n\ty\n"}, "a.txt.*no row has a label"),
-    "no words at all": (["--train=a.txt"], {"a.txt": "0\t!\n1\t-\n"}, "a.txt.*no words"),
-    "unknown dataset": (["--dataset=nonsense"], {}, "nonsense.*debian"),
-    "unknown preset": (["--preset=nonsense"], {}, "nonsense.*debian"),
-    "unknown format": (["--train=a.txt", "--format=nonsense"], {"a.txt": "0\tx\n"}, "nonsense.*titles"),
-    "unknown flag": (["--nonsense"], {}, "nonsense"),
-    "stray argument": (["nonsense"], {}, "nonsense.*--help"),
-    "bad value": (["--num_chunks=0"], {}, "num_chunks must be above 0"),
-}  # fmt: skip
+A = "--train=a.txt"
+BAD_INPUT = {  # flags, the content of a.txt, what the error must say
+    "missing file": (["--train=nowhere.txt"], None, "nowhere.txt"),
+    "empty file": ([A], "", "a.txt.*empty"),
+    "too few rows": ([A], "3 5 5\n1 1:1\n", "a.txt.*3 rows"),
+    "too many rows": ([A], "1 5 5\n1 1:1\n2 2:1\n", "a.txt:3: more rows"),
+    "feature out of range": ([A], "1 50 5\n1 99:1\n", "a.txt:2: feature.*99.*50"),
+    "label out of range": ([A], "1 5 5\n7 1:1\n", "a.txt:2: label.*7.*5"),
+    "label without title": ([A, "--labels=labels.txt"], "0\tx\n2\ty\n", "a.txt:2: label.*2"),
+    "non-numeric token": ([A], "1 5 5\n1 1:x\n", "a.txt:2: "),
+    "non-numeric label": ([A, "--format=titles"], "0\tx\nb\ty\n", "a.txt:2: label"),
+    "no tab": ([A, "--format=titles"], "0\tx\n1 y\n", "a.txt:2: "),
+    "non-UTF-8 title": ([A], b"0\tx\n1\t\xff\xfe\n", "a.txt:2: .*UTF-8"),
+    "no labels at all": ([A], "\tx\n\ty\n", "a.txt.*no row has a label"),
+    "no words at all": ([A], "0\t!\n1\t-\n", "a.txt.*no words"),
+    "unknown dataset": (["--dataset=nonsense"], None, "nonsense.*debian"),
+    "unknown preset": (["--preset=nonsense"], None, "nonsense.*debian"),
+    "unknown format": ([A, "--format=nonsense"], "0\tx\n", "nonsense.*titles"),
+    "unknown flag": (["--nonsense"], None, "nonsense"),
+    "stray argument": (["nonsense"], None, "nonsense.*--help"),
+    "bad value": (["--num_chunks=0"], None, "num_chunks must be above 0"),
+}
 
 
 @pytest.mark.parametrize("name", BAD_INPUT)
 def test_bad_input_is_one_clear_line(name, tmp_path):
-    flags, files, message = BAD_INPUT[name]
-    for path, content in files.items():
-        (tmp_path / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    flags, content, message = BAD_INPUT[name]
+    (tmp_path / "labels.txt").write_text("one\ntwo\n")
+    if content is not None:
+        raw = content if isinstance(content, bytes) else content.encode()
+        (tmp_path / "a.txt").write_bytes(raw)
     done = stage("preprocess", *flags, "--run=run", check=False, cwd=tmp_path)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr

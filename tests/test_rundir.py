@@ -344,7 +344,8 @@ def all_paths(run):
         if name.startswith("_"):
             continue
         if isinstance(member, property):
-            yield name, getattr(run, name)
+            if isinstance(getattr(run, name), Path):  # not a tuple of paths
+                yield name, getattr(run, name)
             continue
         _, *parameters = inspect.signature(member).parameters
         for values in itertools.product(*(ARGUMENTS[parameter] for parameter in parameters)):
@@ -352,7 +353,7 @@ def all_paths(run):
 
 
 def test_all_paths_of_a_run_are_distinct_and_inside_it():
-    paths = dict(all_paths(RunDirectory("some/run")))
+    paths = dict(all_paths(RunDirectory(Path("some/run"))))
     assert len(paths) > 100
     assert len({*paths.values()}) == len(paths)
     assert all(Path("some/run") in path.parents for path in paths.values())
@@ -396,6 +397,22 @@ def test_a_complete_run_opens_with_what_was_written(run):
     run.chunk(2).mkdir(parents=True)
     run.training(0).mkdir()
     assert opened.trained_chunks() == [2]
+
+
+def test_any_number_of_trained_chunks_is_a_smaller_model(run):
+    opened = open_run(run.root)
+    with pytest.raises(UserError, match=r"0 of 3 chunks are trained: run train\.py --run \S+$"):
+        opened.choose_chunks()
+    for chunk in (0, 2):
+        run.chunk(chunk).mkdir(parents=True)
+    with pytest.raises(UserError, match=r"2 of 3 .* or use those with --num_chunks 2$"):
+        opened.choose_chunks()
+    assert opened.choose_chunks(2) == (0, 2)
+    assert opened.choose_chunks(1) == (0,)
+    run.chunk(1).mkdir()
+    assert opened.choose_chunks() == opened.choose_chunks(3) == (0, 1, 2)
+    with pytest.raises(UserError, match=r"--num_chunks 4: this run has 3 chunks"):
+        opened.choose_chunks(4)
 
 
 @pytest.mark.parametrize(("kind", "dim"), [("text", 77), ("sparse", 77), ("dense", 512)])

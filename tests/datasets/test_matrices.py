@@ -83,10 +83,10 @@ def csr_of(**arrays):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (csr_of(format=b"csc"), "not CSR: save its .tocsr()"),
+        (csr_of(format=b"csc"), r"not CSR: save its \.tocsr\(\)"),
         (csr_of(shape=np.array([2, 3, 1])), "its shape is"),
         (csr_of(shape=np.array([2, -3])), "its shape is"),
-        (csr_of(shape=np.array([3, 3])), "its arrays do not fit together"),
+        (csr_of(indptr=np.array([0, 3])), "its arrays do not fit together"),
         (csr_of(indptr=np.array([0, 1, 9])), "its arrays do not fit together"),
         (csr_of(indptr=np.array([0, 4, 3])), "its indptr decreases"),
         (csr_of(indices=np.array([2, 0, 3])), ":2: a column beyond the matrix' shape"),
@@ -127,7 +127,7 @@ def test_two_files_that_do_not_belong_together(tmp_path):
     path, _ = write(tmp_path, labels=LABELS[:5])
     with pytest.raises(UserError, match="5 rows of labels for 23 rows of features"):
         open_source(path)
-    path, label_path = write(tmp_path, labels=-LABELS)
+    path, _ = write(tmp_path, labels=-LABELS)
     with pytest.raises(UserError, match=r"trn_X_Y.txt:\d+: a label whose value is not positive"):
         open_source(path).read()
     with pytest.raises(UserError, match=r"trn_X_Y.txt:2: label 99 is not below the header's 12"):
