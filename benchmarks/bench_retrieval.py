@@ -12,11 +12,13 @@ is time in proportion to N. About five minutes and 6 GB at the default sizes.
 """
 
 import argparse
+import operator
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +27,7 @@ from scipy.sparse import csr_matrix
 from sparse_dot_topn import sp_matmul_topn
 
 from solar_tf.index import build_index
-from solar_tf.retrieval import rank, rank_full, score_weights, top_buckets
+from solar_tf.retrieval import SCORES, rank, rank_full, score_weights, top_buckets
 
 K, B, BEST = 16, 30_000, 100
 
@@ -94,19 +96,19 @@ class Table:
     def __init__(self, num_queries, repeats):
         self.rows, self.num_queries, self.repeats = [], num_queries, repeats
 
-    def compare(self, what, ours, **others):
+    def compare(self, what, ours, others, num_queries=None):
         """Measure, and add a row for each contender; returns milliseconds a query, ours first."""
-        times = take_turns([ours, *others.values()], self.repeats)
-        ours, *others_ms = [1e3 * seconds / self.num_queries for seconds in times]
-        for name, other in zip(others, others_ms, strict=True):
-            self.add(what, name, ours, other)
-        return ours, *others_ms
+        seconds = take_turns([ours, *others.values()], self.repeats)
+        times = [1e3 * second / (num_queries or self.num_queries) for second in seconds]
+        for name, theirs in zip(others, times[1:], strict=True):
+            self.add(what, name, times[0], theirs)
+        return times
 
     def add(self, what, against, ours, other):
         row = {"what": what, "against": against, "ms_per_query": round(ours, 3)}
         row |= {"against_ms_per_query": round(other, 3), "ratio": round(other / ours, 2)}
         self.rows.append(row)
-        print("{what:44} {ms_per_query:9} ms  {ratio:7}x  {against}".format(**row), flush=True)
+        print("{what:48} {ms_per_query:9} ms  {ratio:7}x  {against}".format(**row), flush=True)
 
 
 def tensorflow_top_k(probabilities, m, threads):
@@ -129,59 +131,62 @@ def on_two_threads(probabilities, m):
 
 
 def measure(table, sizes, num_queries):
-    totals = {}
+    """The paper's sizes of m at the first N; TensorFlow's part does not depend on N."""
+    first = {}  # (kind, score) -> N and milliseconds to grow from
     for num_labels in sizes:
         label_buckets, offsets, labels = indexes(num_labels)
         matrix = label_matrix(offsets, labels) if num_labels <= 3_000_000 else None
-        for name, make in (("trained", trained), ("random", uniform)):
+        for kind, make in (("trained", trained), ("random", uniform)):
             probabilities = make(label_buckets, num_queries)
-            for m in (25, 50, 100) if (name, num_labels) == ("trained", sizes[0]) else (100,):
-                at = f"N={num_labels / 1e6:g}M m={m} {name}"
-                top = top_ours = None
-                if num_labels == sizes[0]:
-                    top_ours, top, _ = table.compare(
-                        f"top m, {at}",
-                        lambda: shortlist(probabilities, m),
-                        **{
-                            "tf.math.top_k": tensorflow_top_k(probabilities, m, 1),
-                            "numpy argpartition": lambda: np.argpartition(
-                                probabilities, B - m, axis=2
-                            ),
-                        },
-                    )
-                    two = on_two_threads(probabilities, m)
-                    table.add(f"top m, {at}", "tf.math.top_k, 2 threads", top_ours, two)
-                buckets, values = shortlist(probabilities, m)
-                for score in ("probability", "evidence"):
-                    weights = score_weights(values, score)
-                    queries = query_matrix(buckets, weights)
-                    others = {}
-                    if matrix is not None:
-                        others["sparse_dot_topn"] = lambda: sp_matmul_topn(
-                            queries, matrix, BEST, sort=True
-                        )
-                        others["scipy CSR product, unranked"] = lambda: queries @ matrix
-                    ours, *theirs = table.compare(
-                        f"rank, {at} {score}",
-                        lambda: rank(buckets, weights, offsets, labels, BEST),
-                        **others,
-                    )
-                    first = totals.setdefault((name, score), (num_labels, ours))
-                    if num_labels != sizes[0]:
-                        expected = first[1] * num_labels / first[0]
-                        table.add(f"growth, {at} {score}", f"N={first[0]:,}", ours, expected)
-                    if top is not None:
-                        both = "tf.math.top_k + sparse_dot_topn"
-                        what = f"top m + rank, {at} {score}"
-                        table.add(what, both, top_ours + ours, top + theirs[0])
+            size = f"N={num_labels / 1e6:g}M"
+            for m in (100, 50, 25) if num_labels == sizes[0] and kind == "trained" else (100,):
+                at = f"{size} m={m} {kind}"
+                top = measure_top(table, at, probabilities, m) if num_labels == sizes[0] else None
+                times = measure_rank(table, at, probabilities, m, offsets, labels, matrix, top)
+                for score, ours in times.items():
+                    start, milliseconds = first.setdefault((kind, score), (num_labels, ours))
+                    if num_labels != start:
+                        expected = milliseconds * num_labels / start
+                        table.add(f"growth, {at} {score}", f"N={start:,}", ours, expected)
             if num_labels == sizes[0]:
-                table.num_queries = 4
-                measure_full(table, probabilities[:4], label_buckets, offsets, labels, at)
-                table.num_queries = num_queries
+                index = label_buckets, offsets, labels
+                measure_full(table, f"SOLAR-full, {size} {kind}", probabilities[:4], *index)
 
 
-def measure_full(table, weights, label_buckets, offsets, labels, at):
-    def with_numpy(weights=weights):
+def measure_top(table, at, probabilities, m):
+    """Milliseconds a query of ours and of TensorFlow's on one thread."""
+    what = f"top m, {at}"
+    others = {
+        "tf.math.top_k": tensorflow_top_k(probabilities, m, 1),
+        "numpy argpartition": lambda: np.argpartition(probabilities, B - m, axis=2),
+    }
+    ours, theirs, _ = table.compare(what, lambda: shortlist(probabilities, m), others)
+    table.add(what, "tf.math.top_k, 2 threads", ours, on_two_threads(probabilities, m))
+    return ours, theirs
+
+
+def measure_rank(table, at, probabilities, m, offsets, labels, matrix, top):
+    """Milliseconds a query of ours for each score."""
+    buckets, values = shortlist(probabilities, m)
+    times = {}
+    for score in SCORES:
+        weights = score_weights(values, score)
+        others = {}
+        if matrix is not None:
+            queries = query_matrix(buckets, weights)
+            others["sparse_dot_topn"] = partial(sp_matmul_topn, queries, matrix, BEST, sort=True)
+            others["scipy CSR product, unranked"] = partial(operator.matmul, queries, matrix)
+        ranking = partial(rank, buckets, weights, offsets, labels, BEST)
+        times[score], *theirs = table.compare(f"rank, {at} {score}", ranking, others)
+        if top is not None:
+            together, apart = top[0] + times[score], top[1] + theirs[0]
+            both = "tf.math.top_k + sparse_dot_topn"
+            table.add(f"top m + rank, {at} {score}", both, together, apart)
+    return times
+
+
+def measure_full(table, what, weights, label_buckets, offsets, labels):
+    def with_numpy(weights):
         for query in weights:
             scores = np.zeros(label_buckets.shape[1], np.float32)
             for weight, buckets in zip(query, label_buckets, strict=True):
@@ -189,23 +194,16 @@ def measure_full(table, weights, label_buckets, offsets, labels, at):
             best = np.argpartition(scores, -BEST)[-BEST:]
             best[np.argsort(-scores[best])]
 
-    full = f"SOLAR-full, {at.replace('m=100 ', '')}"
-    table.compare(
-        full,
-        lambda: rank_full(weights, label_buckets, BEST),
-        **{"numpy gather + argpartition": with_numpy},
-    )
-    table.num_queries = 1
-    table.compare(
-        f"{full}, a lone query",
-        lambda: rank_full(weights[:1], label_buckets, BEST),
-        **{"numpy gather + argpartition": lambda: with_numpy(weights[:1])},
-    )
-    table.compare(
-        f"{full} by way of m=B",
-        lambda: rank(*shortlist(weights[:1], B), offsets, labels, BEST),
-        **{"rank_full, a lone query": lambda: rank_full(weights[:1], label_buckets, BEST)},
-    )
+    lone = weights[:1]
+    four, one = (partial(rank_full, part, label_buckets, BEST) for part in (weights, lone))
+    numpy = "numpy gather + argpartition"
+    table.compare(what, four, {numpy: partial(with_numpy, weights)}, len(weights))
+    table.compare(f"{what}, lone query", one, {numpy: partial(with_numpy, lone)}, 1)
+
+    def through_all_buckets():
+        rank(*shortlist(lone, B), offsets, labels, BEST)
+
+    table.compare(f"{what}, by m=B", through_all_buckets, {"rank_full, lone query": one}, 1)
 
 
 def main():

@@ -59,3 +59,16 @@ def write_results(name, rows, on=None):
     RESULTS.mkdir(exist_ok=True)
     content = {"machine": on or machine(), "rows": rows}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
+
+
+def print_rows(rows):
+    """Print rows of results as a table, whatever their keys."""
+    from solar_tf.console import table
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    print(table(names, [[_cell(row.get(name)) for name in names] for row in rows]))
+
+
+def _cell(value):
+    words = {None: "-", True: "yes", False: "no"}
+    return words[value] if value is None or isinstance(value, bool) else value

@@ -16,8 +16,8 @@ from numba.extending import intrinsic
 TILE_BITS = 13  # 8192 labels, whose float32 sums fit the L1 cache
 SPAN = 256  # tiles that shortlist ranking fills at a time: one cache line each fits as well
 MOST_HITS = 1 << 20  # about as many are held at a time, 8 bytes each
-FULL_BLOCK = 1 << 15  # labels; their sums and one chunk's weights fit the L2 cache
-LANES = 4  # queries that full ranking scores together
+FULL_BLOCK = 1 << 16  # labels; their sums and one chunk's weights fit a large L2 cache
+LANES = 4  # queries that full ranking scores together, in one vector register
 AHEAD = 8  # buckets between the one in work and the one on its way from memory
 
 EMPTY = np.int32(-(2**31))  # the bits of -0.0, which no sum of weights has
@@ -28,20 +28,40 @@ ONE = np.uint64(1)
 compiled = njit(nogil=True, cache=True)
 
 
+def _pointer(context, builder, signature, arguments, position, kind):
+    """LLVM's pointer to array[index], where the array is the argument at `position`."""
+    array = context.make_array(signature.args[position])(context, builder, arguments[position])
+    return builder.bitcast(builder.gep(array.data, [arguments[position + 1]]), kind.as_pointer())
+
+
 @intrinsic
 def _prefetch(typing_context, array, index):
     """Ask for the cache line of array[index] without waiting for it."""
 
     def generate(context, builder, signature, arguments):
-        view = context.make_array(signature.args[0])(context, builder, arguments[0])
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        pointer = builder.bitcast(builder.gep(view.data, [arguments[1]]), byte)
-        builder.call(prefetch, [pointer, number(0), number(3), number(1)])  # to read, from data
+        byte, number = ir.IntType(8), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), number, number, number])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte.as_pointer()], kind)
+        pointer = _pointer(context, builder, signature, arguments, 0, byte)
+        builder.call(prefetch, [pointer, number(0), number(3), number(1)])  # read, keep, data
         return context.get_dummy_value()
 
     return types.void(array, index), generate
+
+
+@intrinsic
+def _add_lanes(typing_context, sums, i, terms, j):
+    """sums[i : i + LANES] += terms[j : j + LANES], both float32, which numba does one by one."""
+
+    def generate(context, builder, signature, arguments):
+        lanes = ir.VectorType(ir.FloatType(), LANES)
+        target = _pointer(context, builder, signature, arguments, 0, lanes)
+        source = _pointer(context, builder, signature, arguments, 2, lanes)
+        total = builder.fadd(builder.load(target, align=4), builder.load(source, align=4))
+        builder.store(total, target, align=4)
+        return context.get_dummy_value()
+
+    return types.void(sums, i, terms, j), generate
 
 
 @compiled
@@ -233,7 +253,7 @@ def rank_keys(buckets, weights, offsets, labels, tile_bits, span, keys, candidat
 def full_keys(weights, label_buckets, block, keys):
     """SOLAR-full (§3.3): weights [Q, K, B], label_buckets [K, N] -> keys uint64 [Q, k].
 
-    Loading weights at random takes most of the time, so four queries go together and
+    Loading weights at random takes most of the time, so LANES queries go together and
     share the loads; their sums for a block of labels stay in cache from chunk to chunk.
     """
     num_queries, num_chunks, num_buckets = weights.shape
@@ -241,6 +261,7 @@ def full_keys(weights, label_buckets, block, keys):
     block = max(1, min(block, num_labels))
     table = np.zeros((num_chunks, num_buckets, LANES), np.float32)
     scores = np.empty((block, LANES), np.float32)
+    sums = scores.ravel()  # the same memory
     for first in range(0, num_queries, LANES):
         lanes = min(LANES, num_queries - first)
         for lane in range(lanes):
@@ -249,7 +270,9 @@ def full_keys(weights, label_buckets, block, keys):
         for low in range(0, num_labels, block):
             scores[:] = 0
             for chunk in range(num_chunks):
-                _add_weights(label_buckets[chunk, low : low + block], table[chunk], scores)
+                buckets, terms = label_buckets[chunk, low : low + block], table[chunk].ravel()
+                for i in range(len(buckets)):
+                    _add_lanes(sums, i * LANES, terms, np.int64(buckets[i]) * LANES)
             for lane in range(lanes):
                 heap = keys[first + lane]
                 bound = _key_bits(heap[0])
@@ -260,17 +283,3 @@ def full_keys(weights, label_buckets, block, keys):
                         bound = _key_bits(heap[0])
         for lane in range(lanes):
             keys[first + lane] = np.sort(keys[first + lane])[::-1]
-
-
-@compiled
-def _add_weights(buckets, table, scores):
-    """scores[i] += table[buckets[i]], where a row has four numbers."""
-    for i in range(len(buckets)):
-        bucket = np.uint32(buckets[i])
-        # All loads before the first store: only then the compiler uses one register for four.
-        w0, w1, w2, w3 = table[bucket, 0], table[bucket, 1], table[bucket, 2], table[bucket, 3]
-        s0, s1, s2, s3 = scores[i, 0], scores[i, 1], scores[i, 2], scores[i, 3]
-        scores[i, 0] = s0 + w0
-        scores[i, 1] = s1 + w1
-        scores[i, 2] = s2 + w2
-        scores[i, 3] = s3 + w3

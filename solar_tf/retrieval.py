@@ -116,10 +116,9 @@ def _checked(weights):
 
 def _check_range(buckets, num_buckets):
     """The kernels check no bounds: a bucket out of range would read foreign memory."""
-    if buckets.size and not (buckets.min() >= 0 and buckets.max() < num_buckets):
-        raise ValueError(
-            f"buckets {buckets.min()} to {buckets.max()} are not all within 0 and {num_buckets - 1}"
-        )
+    # As unsigned integers, negative ones exceed all others.
+    if buckets.view(f"u{buckets.itemsize}").max(initial=0) >= num_buckets:
+        raise ValueError(f"buckets are not all within 0 and {num_buckets - 1}")
 
 
 def _decode(keys):

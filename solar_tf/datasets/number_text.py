@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solar_tf.datasets.source import ID_LIMIT, Block, fail, quote
-from solar_tf.datasets.streams import head, line_blocks
+from solar_tf.datasets.streams import block_bytes, head, line_blocks
 
 MAX_NUMBER = 1000  # characters; nobody needs more, and converting them must not take ages
 AGAIN = "download the file again, or correct its header"
@@ -36,7 +36,7 @@ class NumberLines:
         """
         from solar_tf.datasets import byte_parser  # numba takes half a second to import
 
-        (data,), num_rows = block.parts, block.num_rows
+        data, num_rows = block_bytes(self.path, block), block.num_rows
         if without:
             data = without.sub(b"", data)
         num_values = len(data) // 2 + num_rows if self.width else data.count(b":")
@@ -121,10 +121,10 @@ def counted_blocks(path, num_rows, rows_per_block):
         found = block.first_row + block.num_rows
         keep = max(min(num_rows - block.first_row, block.num_rows), 0)
         if keep < block.num_rows:
-            lines = block.parts[0].splitlines(keepends=True)
+            lines = block_bytes(path, block).split(b"\n")
             if b"".join(lines[keep:]).strip():
                 fail(path, num_rows + 2, f"more rows than the header's {num_rows}", AGAIN)
-            block = Block(block.first_row, keep, (b"".join(lines[:keep]),))
+            block = Block(block.first_row, keep, (b"\n".join(lines[:keep]) + b"\n",))
         if keep:
             yield block
     if found < num_rows:

@@ -5,6 +5,7 @@ import lzma
 import os
 import stat
 import zlib
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -57,20 +58,25 @@ def open_regular(path):
     return file
 
 
-def pieces(path):
-    """Yield the decompressed bytes of a file. Compression is recognised by content."""
+def compression(path):
+    """ "gz", "xz" or None, by content; a name that says otherwise is an error."""
     with open_regular(path) as file:
         magic = file.read(6)
-        file.seek(0)
-        found = next((name for mark, name in MAGIC.items() if magic.startswith(mark)), None)
-        named = os.path.splitext(path)[1][1:]
-        if not magic:
-            fail(path, None, "the file is empty", "download or build it again")
-        if named in MAGIC.values() and named != found:
-            fail(path, None, f"not a .{named} file", "rename it, or download it again")
-        decode = {"gz": _gz_pieces, "xz": _xz_pieces, None: _plain_pieces}[found]
+    found = next((name for mark, name in MAGIC.items() if magic.startswith(mark)), None)
+    named = os.path.splitext(path)[1][1:]
+    if not magic:
+        fail(path, None, "the file is empty", "download or build it again")
+    if named in MAGIC.values() and named != found:
+        fail(path, None, f"not a .{named} file", "rename it, or download it again")
+    return found
+
+
+def pieces(path):
+    """Yield the decompressed bytes of a file."""
+    decompress = {"gz": _gz_pieces, "xz": _xz_pieces, None: _plain_pieces}[compression(path)]
+    with open_regular(path) as file:
         try:
-            for number, piece in enumerate(decode(file)):
+            for number, piece in enumerate(decompress(file)):
                 yield piece if number else piece.removeprefix(BYTE_ORDER_MARK)
         except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
             fail(path, None, f"damaged or cut short ({error})", "download or compress it again")
@@ -97,24 +103,49 @@ def _after_lines(stream, skip):
             yield piece
 
 
-def _unix(data):
-    """CR LF as LF; a search for CR alone is ten times as fast as one for both."""
-    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
+@dataclass(frozen=True)
+class Span:
+    """Lines of a plain file by their place, for another process to read: cheap to send."""
+
+    path: str
+    start: int
+    stop: int
+
+    def read(self):
+        with open_regular(self.path) as file:
+            file.seek(self.start)
+            return file.read(self.stop - self.start)
+
+
+def _spans(path, skip):
+    """A function from the pieces of the next lines to their Span."""
+    with open_regular(path) as file:
+        file.seek(len(BYTE_ORDER_MARK) if file.read(3) == BYTE_ORDER_MARK else 0)
+        for _ in range(skip):
+            file.readline(MAX_LINE)
+        place = file.tell()
+
+    def span(parts):
+        nonlocal place
+        start, place = place, place + sum(map(len, parts))
+        return Span(path, start, place)
+
+    return span
 
 
 def line_blocks(path, lines_per_block, skip=0):
     """Yield Blocks of `lines_per_block` whole lines, after the first `skip` lines.
 
-    Every line ends in a newline; CR LF counts as one.
+    See `block_bytes` for what is in them.
     """
+    pack = b"".join if compression(path) else _spans(path, skip)
     first, count = 0, 0  # the block's first line, its complete lines so far
     parts, open_bytes = [], 0  # the block's bytes so far, those of its last, unfinished line
-    for piece in _after_lines(pieces(path), skip):
+    for piece in map(memoryview, _after_lines(pieces(path), skip)):
         ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")) + 1
         start = 0
         for end in ends[lines_per_block - count - 1 :: lines_per_block].tolist():
-            data = b"".join([*parts, piece[start:end]])
-            yield Block(first, lines_per_block, (_unix(data),))
+            yield Block(first, lines_per_block, (pack([*parts, piece[start:end]]),))
             first, parts, start = first + lines_per_block, [], end
         parts.append(piece[start:])
         count = (count + len(ends)) % lines_per_block
@@ -122,15 +153,26 @@ def line_blocks(path, lines_per_block, skip=0):
         if open_bytes > MAX_LINE:
             line = skip + first + count + 1
             fail(path, line, f"a line of more than {MAX_LINE} bytes", "give a file of text")
-    data = b"".join(parts)
-    if data:
-        unfinished = not data.endswith(b"\n")
-        yield Block(first, count + unfinished, (_unix(data + b"\n" * unfinished),))
+    if num_lines := count + (open_bytes > 0):
+        yield Block(first, num_lines, (pack(parts),))
+
+
+def block_bytes(path, block):
+    """The lines of a block of `line_blocks`; each ends in a newline, CR LF counts as one."""
+    (data,) = block.parts
+    if isinstance(data, Span):
+        data = data.read()
+    if not data.endswith(b"\n"):
+        data += b"\n"
+    if data.count(b"\n") != block.num_rows:  # the kernels rely on it
+        fail(path, None, "the file changed while it was read", "start again")
+    # A search for CR alone is ten times as fast as one for CR LF.
+    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
 
 
 def decode(path, block, skip=0):
     """The lines of a block of `line_blocks` as str, without their ends."""
-    (data,) = block.parts
+    data = block_bytes(path, block)
     try:
         return data.decode().split("\n")[:-1]
     except UnicodeDecodeError as error:

@@ -56,7 +56,7 @@ def test_every_format_has_a_sample():
 
 
 @pytest.mark.parametrize("format", SAMPLES)
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data(), suffix=st.sampled_from(["", "", ".gz", ".xz"]))
 def test_damage_ends_in_an_error_or_in_sound_rows(folder, format, data, suffix):
     path = write(folder, SAMPLES[format], suffix)

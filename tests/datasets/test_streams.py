@@ -4,11 +4,11 @@ import gzip
 import lzma
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solar_tf.datasets import streams
-from solar_tf.datasets.streams import line_blocks, pieces
+from solar_tf.datasets.streams import block_bytes, line_blocks, pieces
 from solar_tf.errors import UserError
 
 PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
@@ -23,6 +23,7 @@ def content(path):
     return b"".join(pieces(str(path)))
 
 
+@settings(deadline=None)
 @given(
     data=st.binary(max_size=200).map(lambda raw: raw.replace(b"\r", b"\n")),
     lines=st.integers(1, 7),
@@ -39,16 +40,30 @@ def test_blocks_are_the_lines_of_the_file(folder, data, lines, skip, piece, suff
         blocks = list(line_blocks(str(path), lines, skip))
     expected = data.split(b"\n")
     expected = (expected if expected[-1] else expected[:-1])[skip:]
-    assert b"".join(block.parts[0] for block in blocks) == b"".join(s + b"\n" for s in expected)
+    assert b"".join(block_bytes(str(path), b) for b in blocks) == b"".join(
+        s + b"\n" for s in expected
+    )
     assert [block.first_row for block in blocks] == list(range(0, len(expected), lines))
-    assert [block.num_rows for block in blocks] == [b.parts[0].count(b"\n") for b in blocks]
+    assert [block.num_rows for block in blocks] == [
+        block_bytes(str(path), b).count(b"\n") for b in blocks
+    ]
     assert all(block.num_rows == lines for block in blocks[:-1])
 
 
 def test_windows_line_ends_and_byte_order_mark_are_dropped(tmp_path):
     (tmp_path / "file").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
     (block,) = line_blocks(str(tmp_path / "file"), 5)
-    assert block.parts == (b"one\ntwo\n",)
+    assert block_bytes("file", block) == b"one\ntwo\n"
+
+
+def test_a_file_that_changes_under_its_reader_is_an_error(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"one\ntwo\n")
+    (block,) = line_blocks(str(path), 5)
+    for changed in (b"one two\n", b"one\n", b"\n" * 8):
+        path.write_bytes(changed)
+        with pytest.raises(UserError, match="changed while it was read: start again"):
+            block_bytes("file", block)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])

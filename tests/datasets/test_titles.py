@@ -4,7 +4,7 @@ import gzip
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solar_tf.datasets import open_source, read_label_titles
@@ -33,6 +33,7 @@ labels = st.lists(st.integers(0, 99), max_size=5)
 titles = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=20)
 
 
+@settings(deadline=None)
 @given(rows=st.lists(st.tuples(labels, titles), min_size=1, max_size=20), size=st.integers(1, 9))
 def test_titles_come_back_as_written(folder, rows, size):
     lines = [f"{','.join(map(str, labels))}\t{title}\n" for labels, title in rows]
@@ -44,6 +45,7 @@ def test_titles_come_back_as_written(folder, rows, size):
     assert read.num_duplicate_labels == sum(len(x) - len(set(x)) for x, _ in rows)
 
 
+@settings(deadline=None)
 @given(rows=st.lists(st.tuples(labels, titles), min_size=1, max_size=10), content=titles)
 def test_json_titles_come_back_as_written(folder, rows, content):
     records = [{"uid": "B0", "title": t, "content": content, "target_ind": x} for x, t in rows]

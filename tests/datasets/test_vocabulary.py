@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solar_tf.datasets.vocabulary import Vocabulary, count_tokens, tokenize
@@ -31,12 +31,14 @@ def test_tokens_are_words_of_any_script(text, words):
     assert tokenize(text) == words
 
 
+@settings(deadline=None)
 @given(texts=texts)
 def test_document_frequencies_count_a_word_once_in_a_text(texts):
     expected = Counter(word for text in texts for word in set(tokenize(text)))
     assert count_tokens(texts) == expected
 
 
+@settings(deadline=None)
 @given(texts=texts, known=st.sets(st.sampled_from(["a", "b", "ab", "1", "é", "ß", "a\u03c2"])))
 def test_encode_counts_the_known_words_of_each_text(texts, known):
     vocabulary = Vocabulary.from_counts(dict.fromkeys(known, 1), 5)
@@ -60,6 +62,7 @@ def test_order_is_by_frequency_then_word():
     assert (vocabulary.words, vocabulary.frequencies.tolist()) == (["z", "a"], [9, 2])
 
 
+@settings(deadline=None)
 @given(texts=texts)
 def test_save_and_load(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("vocabulary") / "words.txt"

@@ -1,0 +1,199 @@
+"""The stages as wholes: what the work around the arithmetic costs.
+
+    python benchmarks/bench_pipeline.py --books FOLDER     train.txt.xz, test.txt.xz, labels.txt.xz
+    python benchmarks/bench_pipeline.py                    the embedded default only
+
+- A training epoch from TFRecords, against the same steps on batches already in memory.
+- infer.py's work from records to metrics, against its forward passes alone.
+- One query at a time: p50 and p99 of its latency.
+- The cost model against the real run.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+import tensorflow as tf
+from common import machine, print_rows, write_results
+
+from solar_tf.batches import read_batches
+from solar_tf.datasets.dataset import open_files, open_named
+from solar_tf.estimate import estimate
+from solar_tf.inference import infer
+from solar_tf.model import ChunkModel
+from solar_tf.preprocessing import preprocess
+from solar_tf.presets import load_preset
+from solar_tf.rundir import read_json
+from solar_tf.search import Searcher
+from solar_tf.training import train
+
+WORKERS = 2
+BOOKS = {
+    "num_chunks": 4,
+    "num_buckets": 8000,
+    "feature_dim": 100_000,
+    "hidden_dim": 512,
+    "batch_size": 256,
+    "epochs": 1,
+}
+
+
+def bench_epoch(name, run, max_steps=800):
+    """Rounds of steps from memory and from records alternate on the same model."""
+    files = [run.paths.records("train", 0, s) for s in range(run.summary["train"]["shards"])]
+    model = ChunkModel(run.config, run.input_dim, 0)
+    model.make_moments()
+    rate = tf.constant(run.config.learning_rate)
+
+    def spend(batches):
+        started = time.perf_counter()
+        for batch in batches:
+            loss = model.train_batch(batch, rate)
+        float(loss)
+        return time.perf_counter() - started
+
+    kept = list(read_batches(files, run.config.batch_size, seed=1).take(max_steps))
+    spend(kept[:20])
+    ratios = []
+    for epoch in range(3):
+        memory = spend(kept)
+        records = spend(
+            read_batches(files, run.config.batch_size, seed=1, epoch=epoch).take(max_steps)
+        )
+        ratios.append(records / memory)
+    return {
+        "part": f"training epoch from TFRecords, {name}",
+        "against": "the same steps on batches in memory",
+        "ours": round(records / len(kept) * 1e3, 2),
+        "theirs": round(memory / len(kept) * 1e3, 2),
+        "unit": "ms a step",
+        "ratio": round(statistics.median(ratios), 3),
+        "target": "at most 1.1x",
+        "met": statistics.median(ratios) <= 1.1,
+    }
+
+
+def bench_inference(name, run, **options):
+    """Wall time of all of stage 3 after TensorFlow is loaded, over that of its forward passes."""
+    for path in run.paths.topm_folder.glob("*"):
+        path.unlink()
+    run.paths.metrics().unlink(missing_ok=True)
+    started = time.perf_counter()
+    rows = infer(run.paths.root, workers=WORKERS, **options)
+    wall = time.perf_counter() - started
+    queries = run.summary["test"]["rows"]
+    forward = rows[0]["ms_forward"] * queries / 1e3
+    target = "at most 1.3x" if not options["full"] else "-"
+    return {
+        "part": f"infer.py, {name}, {len(rows)} rows of results" + (" with full" * options["full"]),
+        "against": "its forward passes alone",
+        "ours": round(wall / queries * 1e3, 3),
+        "theirs": round(forward / queries * 1e3, 3),
+        "unit": "ms a query",
+        "ratio": round(wall / forward, 2),
+        "target": target,
+        "met": wall / forward <= 1.3 if target != "-" else None,
+    }
+
+
+def bench_latency(name, run, texts):
+    """One query at a time, from text to titles, in one resident process."""
+    searcher = Searcher(run, run.choose_chunks())
+    for text in texts[:50]:
+        searcher.search(text)
+    times = []
+    for text in texts:
+        started = time.perf_counter()
+        searcher.search(text)
+        times.append(time.perf_counter() - started)
+    p50, p99 = (float(np.percentile(times, q)) * 1e3 for q in (50, 99))
+    target = "p50 under 5 ms" if name == "debian" else "-"
+    return {
+        "part": f"one query at a time, {name}, K={run.config.num_chunks}, B={run.config.num_buckets}",
+        "against": "-",
+        "ours": round(p50, 2),
+        "theirs": None,
+        "unit": f"ms p50 (p99 {p99:.2f})",
+        "ratio": None,
+        "target": target,
+        "met": p50 < 5 if name == "debian" else None,
+    }
+
+
+def bench_estimate(name, dataset, run, spent):
+    """The cost model's time of a chunk and of preprocessing, against the real ones."""
+    found = estimate(dataset, run.config, WORKERS)
+    chunks = [read_json(run.paths.chunk(c) / "state.json") for c in run.trained_chunks()]
+    real = {
+        "a chunk's training": (found.chunk_seconds, statistics.mean(c["seconds"] for c in chunks)),
+        "preprocessing": (found.preprocess_seconds, spent["preprocess"]),
+        "records on disk": (found.records_bytes / 1e6, _megabytes(run, "records", "rows")),
+        "forward": (found.ms_forward, spent["row"]["ms_forward"]),
+        "lookup + rank, m=100": (found.ms_rank, spent["row"]["ms_rank"]),
+    }
+    for what, (guess, measured) in real.items():
+        unit = "MB" if "disk" in what else "ms a query" if what in ("forward",) or "rank" in what else "s"
+        ratio = guess / measured
+        yield {
+            "part": f"estimate of {what}, {name}",
+            "against": "the real run",
+            "ours": round(guess, 3),
+            "theirs": round(measured, 3),
+            "unit": unit,
+            "ratio": round(ratio, 2),
+            "target": "within 25%",
+            "met": 0.75 <= ratio <= 1.25,
+        }
+
+
+def _megabytes(run, *folders):
+    files = (f for folder in folders for f in (run.paths.root / folder).rglob("*") if f.is_file())
+    return sum(file.stat().st_size for file in files) / 1e6
+
+
+def bench_dataset(name, dataset, config, folder):
+    started = time.perf_counter()
+    run = preprocess(folder, dataset, config, WORKERS)
+    spent = {"preprocess": time.perf_counter() - started}
+    yield bench_epoch(name, run)
+    train(folder)
+    for options in (
+        {"full": False, "top_buckets": (100,), "scores": ("probability",)},
+        {"full": True},
+    ):
+        yield bench_inference(name, run, **options)
+    rows = read_json(run.paths.metrics())["rows"]
+    spent["row"] = next(r for r in rows if (r["setting"], r["score"]) == ("m=100", "evidence"))
+    texts = dataset.test.parse(next(dataset.test.blocks(1000))).texts
+    yield bench_latency(name, run, texts)
+    yield from bench_estimate(name, dataset, run, spent)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--books", type=Path, help="folder with the files of a titles dataset")
+    args = parser.parse_args()
+    on, rows = machine(), []
+    jobs = [("debian", open_named("debian"), load_preset("debian"))]
+    if args.books:
+        files = [args.books / f"{part}.txt.xz" for part in ("train", "test", "labels")]
+        jobs.insert(0, ("books", open_files(*files), load_preset("debian", **BOOKS)))
+    for name, dataset, config in jobs:
+        with tempfile.TemporaryDirectory() as folder:
+            rows += bench_dataset(name, dataset, config, folder)
+            print(json.dumps(rows[-1]))
+    print_rows(rows)
+    write_results("pipeline", rows, on)
+
+
+if __name__ == "__main__":
+    main()
