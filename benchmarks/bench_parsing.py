@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from common import machine, median_time, write_results
+from common import faster, figure, machine, median_time, print_rows, write_results
 from sklearn.datasets import load_svmlight_file
 
 from solar_tf.datasets import open_source
@@ -84,23 +84,14 @@ def measure(folder, num_rows):
     sklearn_long, ours_long = rate(read_with_sklearn, path), rate(read_with_ours, path)
     titles = titles_of(num_rows)
     vocabulary = Vocabulary.from_counts(count_tokens(titles), num_rows)
-    table = [
-        ("sparse rows: sklearn load_svmlight_file", sklearn, sklearn),
-        ("sparse rows: solar_tf, one process", ours, sklearn),
-        ("sparse rows: solar_tf, two processes", together, ours),
-        ("sparse rows: two readers that share nothing", ceiling, ours),
-        ("values of 17 decimals: sklearn", sklearn_long, sklearn_long),
-        ("values of 17 decimals: solar_tf, one process", ours_long, sklearn_long),
-        ("titles: count_tokens", rate(count_tokens, titles), None),
-        ("titles: Vocabulary.encode", rate(vocabulary.encode, titles), None),
-    ]
+    sklearn_name = "sklearn load_svmlight_file"
     rows = [
-        {
-            "what": what,
-            "rows_per_second": round(speed),
-            "ratio": reference and round(speed / reference, 2),
-        }
-        for what, speed, reference in table
+        faster("parsing XML-Repo text, one core", sklearn_name, ours, sklearn, "rows/s", least=1),
+        faster("the same, two processes", "one process", together, ours, "rows/s"),
+        faster("two readers that share nothing", "one process", ceiling, ours, "rows/s"),
+        faster("values of 17 decimals, one core", sklearn_name, ours_long, sklearn_long, "rows/s"),
+        figure("titles: counting words, one core", rate(count_tokens, titles), "rows/s"),
+        figure("titles: encoding, one core", rate(vocabulary.encode, titles), "rows/s"),
     ]
     return rows, on
 
@@ -111,9 +102,7 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows, on = measure(Path(folder), options.rows)
-    for row in rows:
-        ratio = f"{row['ratio']:>6}x" if row["ratio"] else ""
-        print(f"{row['what']:46} {row['rows_per_second']:>10,} rows/s {ratio}")
+    print_rows(rows)
     write_results("parsing", rows, on)
 
 

@@ -10,7 +10,6 @@
 """
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -21,7 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 import tensorflow as tf
-from common import machine, print_rows, write_results
+from common import cost, figure, machine, print_rows, write_results
 
 from solar_tf.batches import read_batches
 from solar_tf.datasets.dataset import open_files, open_named
@@ -68,16 +67,13 @@ def bench_epoch(name, run, max_steps=800):
             read_batches(files, run.config.batch_size, seed=1, epoch=epoch).take(max_steps)
         )
         ratios.append(records / memory)
-    return {
-        "part": f"training epoch from TFRecords, {name}",
-        "against": "the same steps on batches in memory",
-        "ours": round(records / len(kept) * 1e3, 2),
-        "theirs": round(memory / len(kept) * 1e3, 2),
-        "unit": "ms a step",
-        "ratio": round(statistics.median(ratios), 3),
-        "target": "at most 1.1x",
-        "met": statistics.median(ratios) <= 1.1,
-    }
+    ratio = statistics.median(ratios)
+    step = memory / len(kept) * 1e3
+    return cost(
+        f"training epoch from TFRecords, {name}",
+        "the same steps on batches in memory",
+        ratio * step, step, "ms a step", most=1.1,
+    )  # fmt: skip
 
 
 def bench_inference(name, run, **options):
@@ -89,18 +85,10 @@ def bench_inference(name, run, **options):
     rows = infer(run.paths.root, workers=WORKERS, **options)
     wall = time.perf_counter() - started
     queries = run.summary["test"]["rows"]
-    forward = rows[0]["ms_forward"] * queries / 1e3
-    target = "at most 1.3x" if not options["full"] else "-"
-    return {
-        "part": f"infer.py, {name}, {len(rows)} rows of results" + (" with full" * options["full"]),
-        "against": "its forward passes alone",
-        "ours": round(wall / queries * 1e3, 3),
-        "theirs": round(forward / queries * 1e3, 3),
-        "unit": "ms a query",
-        "ratio": round(wall / forward, 2),
-        "target": target,
-        "met": wall / forward <= 1.3 if target != "-" else None,
-    }
+    part = f"infer.py, {name}, {len(rows)} rows of results{' with full' * options['full']}"
+    forward = rows[0]["ms_forward"]
+    most = None if options["full"] else 1.3
+    return cost(part, "its forward passes", wall / queries * 1e3, forward, "ms a query", most)
 
 
 def bench_latency(name, run, texts):
@@ -114,17 +102,10 @@ def bench_latency(name, run, texts):
         searcher.search(text)
         times.append(time.perf_counter() - started)
     p50, p99 = (float(np.percentile(times, q)) * 1e3 for q in (50, 99))
-    target = "p50 under 5 ms" if name == "debian" else "-"
-    return {
-        "part": f"one query at a time, {name}, K={run.config.num_chunks}, B={run.config.num_buckets}",
-        "against": "-",
-        "ours": round(p50, 2),
-        "theirs": None,
-        "unit": f"ms p50 (p99 {p99:.2f})",
-        "ratio": None,
-        "target": target,
-        "met": p50 < 5 if name == "debian" else None,
-    }
+    part = f"one query at a time, {name}, K={run.config.num_chunks}, B={run.config.num_buckets}"
+    target = {"debian": "under 5 ms"}.get(name)
+    yield figure(f"{part}: p50", p50, "ms", target, target and p50 < 5)
+    yield figure(f"{part}: p99", p99, "ms")
 
 
 def bench_estimate(name, dataset, run, spent):
@@ -139,18 +120,17 @@ def bench_estimate(name, dataset, run, spent):
         "lookup + rank, m=100": (found.ms_rank, spent["row"]["ms_rank"]),
     }
     for what, (guess, measured) in real.items():
-        unit = "MB" if "disk" in what else "ms a query" if what in ("forward",) or "rank" in what else "s"
-        ratio = guess / measured
-        yield {
-            "part": f"estimate of {what}, {name}",
-            "against": "the real run",
-            "ours": round(guess, 3),
-            "theirs": round(measured, 3),
-            "unit": unit,
-            "ratio": round(ratio, 2),
-            "target": "within 25%",
-            "met": 0.75 <= ratio <= 1.25,
-        }
+        row = cost(f"estimate of {what}, {name}", "the real run", guess, measured, UNITS[what])
+        yield row | {"target": "within 25%", "met": 0.75 <= row["ratio"] <= 1.25}
+
+
+UNITS = {
+    "a chunk's training": "s",
+    "preprocessing": "s",
+    "records on disk": "MB",
+    "forward": "ms a query",
+    "lookup + rank, m=100": "ms a query",
+}
 
 
 def _megabytes(run, *folders):
@@ -172,7 +152,7 @@ def bench_dataset(name, dataset, config, folder):
     rows = read_json(run.paths.metrics())["rows"]
     spent["row"] = next(r for r in rows if (r["setting"], r["score"]) == ("m=100", "evidence"))
     texts = dataset.test.parse(next(dataset.test.blocks(1000))).texts
-    yield bench_latency(name, run, texts)
+    yield from bench_latency(name, run, texts)
     yield from bench_estimate(name, dataset, run, spent)
 
 
@@ -190,7 +170,6 @@ def main():
     for name, dataset, config in jobs:
         with tempfile.TemporaryDirectory() as folder:
             rows += bench_dataset(name, dataset, config, folder)
-            print(json.dumps(rows[-1]))
     print_rows(rows)
     write_results("pipeline", rows, on)
 

@@ -3,7 +3,7 @@
     python benchmarks/bench_records.py
 
 Rows are like those of §5.1's books: about 9 tokens and 4 buckets each, batches of 1000.
-Everything but the last two rows of the table runs on one core.
+Everything but the row of two processes runs on one core.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from common import machine, median_time, write_results
+from common import faster, machine, median_time, print_rows, write_results
 
 from solar_tf import records
 
@@ -112,21 +112,24 @@ def measure(folder, num_rows):
         return count / median_time(lambda: fn(*arguments, **options), repeats=3)
 
     write = rate(num_rows, records.write_records, ours, columns)
-    pairs = [
-        ("write: tf.train.Example in a loop", rate(few, write_loop, theirs, columns, few)),
-        ("write: records.write_records", write),
-        ("read: parse_single_example, batch", rate(few, read_singly, ours, few)),
-        ("read: batches.read_batches", rate(num_rows, read_ours, ours)),
-        ("read shuffled: parse_single_example, batch", rate(few, read_singly, ours, few, True)),
-        ("read shuffled: batches.read_batches", rate(num_rows, read_ours, ours, seed=0)),
-        ("write: one process", alone),
-        ("write: two processes, a file each", together),
-    ]
-    references = np.repeat([speed for _, speed in pairs[::2]], 2)
     rows = [
-        {"what": what, "rows_per_second": round(speed), "ratio": round(speed / reference, 2)}
-        for (what, speed), reference in zip(pairs, references, strict=True)
-    ]
+        faster(
+            "writing TFRecords, one core", "a loop of tf.train.Example",
+            write, rate(few, write_loop, theirs, columns, few), "rows/s", least=5,
+        ),
+        faster(
+            "writing TFRecords, two processes", "one process", together, alone, "rows/s",
+        ),
+        faster(
+            "reading TFRecords into batches, one core", "parse_single_example then batch",
+            rate(num_rows, read_ours, ours), rate(few, read_singly, ours, few), "rows/s", least=10,
+        ),
+        faster(
+            "the same, shuffled", "shuffle, parse_single_example, batch",
+            rate(num_rows, read_ours, ours, seed=0),
+            rate(few, read_singly, ours, few, True), "rows/s",
+        ),
+    ]  # fmt: skip
     return rows, on
 
 
@@ -136,8 +139,7 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows, on = measure(Path(folder), options.rows)
-    for row in rows:
-        print(f"{row['what']:46} {row['rows_per_second']:>10,} rows/s  {row['ratio']:6.2f}x")
+    print_rows(rows)
     write_results("records", rows, on)
 
 

@@ -12,6 +12,7 @@ is time in proportion to N. About five minutes and 6 GB at the default sizes.
 """
 
 import argparse
+import importlib.metadata
 import operator
 import statistics
 import subprocess
@@ -132,7 +133,7 @@ def on_two_threads(probabilities, m):
 
 def measure(table, sizes, num_queries):
     """The paper's sizes of m at the first N; TensorFlow's part does not depend on N."""
-    first = {}  # (kind, score) -> N and milliseconds to grow from
+    first = {}  # (kind, score) -> the ranking to grow from
     for num_labels in sizes:
         label_buckets, offsets, labels = indexes(num_labels)
         matrix = label_matrix(offsets, labels) if num_labels <= 3_000_000 else None
@@ -142,12 +143,17 @@ def measure(table, sizes, num_queries):
             for m in (100, 50, 25) if num_labels == sizes[0] and kind == "trained" else (100,):
                 at = f"{size} m={m} {kind}"
                 top = measure_top(table, at, probabilities, m) if num_labels == sizes[0] else None
-                times = measure_rank(table, at, probabilities, m, offsets, labels, matrix, top)
-                for score, ours in times.items():
-                    start, milliseconds = first.setdefault((kind, score), (num_labels, ours))
-                    if num_labels != start:
-                        expected = milliseconds * num_labels / start
-                        table.add(f"growth, {at} {score}", f"N={start:,}", ours, expected)
+                rankings = measure_rank(table, at, probabilities, m, offsets, labels, matrix, top)
+                for score, ranking in rankings.items():
+                    smaller = first.setdefault((kind, score), ranking)
+                    if num_labels != sizes[0]:
+                        grown, base = take_turns([ranking, smaller], table.repeats)
+                        factor = 1e3 / num_queries
+                        expected = factor * base * num_labels / sizes[0]
+                        what = f"growth, {at} {score}"
+                        table.add(
+                            what, f"in proportion to N={sizes[0]:,}", factor * grown, expected
+                        )
             if num_labels == sizes[0]:
                 index = label_buckets, offsets, labels
                 measure_full(table, f"SOLAR-full, {size} {kind}", probabilities[:4], *index)
@@ -166,9 +172,9 @@ def measure_top(table, at, probabilities, m):
 
 
 def measure_rank(table, at, probabilities, m, offsets, labels, matrix, top):
-    """Milliseconds a query of ours for each score."""
+    """Our ranking for each score, ready to be called."""
     buckets, values = shortlist(probabilities, m)
-    times = {}
+    rankings = {}
     for score in SCORES:
         weights = score_weights(values, score)
         others = {}
@@ -176,13 +182,13 @@ def measure_rank(table, at, probabilities, m, offsets, labels, matrix, top):
             queries = query_matrix(buckets, weights)
             others["sparse_dot_topn"] = partial(sp_matmul_topn, queries, matrix, BEST, sort=True)
             others["scipy CSR product, unranked"] = partial(operator.matmul, queries, matrix)
-        ranking = partial(rank, buckets, weights, offsets, labels, BEST)
-        times[score], *theirs = table.compare(f"rank, {at} {score}", ranking, others)
+        rankings[score] = partial(rank, buckets, weights, offsets, labels, BEST)
+        ours, *theirs = table.compare(f"rank, {at} {score}", rankings[score], others)
         if top is not None:
-            together, apart = top[0] + times[score], top[1] + theirs[0]
+            together, apart = top[0] + ours, top[1] + theirs[0]
             both = "tf.math.top_k + sparse_dot_topn"
             table.add(f"top m + rank, {at} {score}", both, together, apart)
-    return times
+    return rankings
 
 
 def measure_full(table, what, weights, label_buckets, offsets, labels):
@@ -221,6 +227,7 @@ def main():
         print(1e3 * seconds / len(probabilities))
         return
     on = machine()
+    on["versions"]["sparse_dot_topn"] = importlib.metadata.version("sparse_dot_topn")
     table = Table(options.queries, options.repeats)
     measure(table, [int(size) for size in options.sizes], options.queries)
     write_results("retrieval", table.rows, on)

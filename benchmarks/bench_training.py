@@ -16,11 +16,10 @@ import subprocess
 import sys
 import time
 
-from common import machine, print_rows, write_results
+from common import cost, faster, figure, machine, print_rows, write_results
 
 TOKENS, LABELS = 9, 4
 SIZES = {False: (100_000, 4096, 30_000, 1000), True: (20_000, 512, 8_000, 256)}
-CONTENDERS = ("products", "solar", "keras")
 
 
 def batch_arrays(feature_dim, num_buckets, batch_size, seed):
@@ -157,34 +156,15 @@ def main():
         seconds.setdefault("products", products)
         other = group[1]
         seconds[other] = statistics.median(times[other]) * seconds["products"] / products
+    part = "training step, {} x {} x {}, batch {}".format(*sizes)
+    peak = peaks["solar"] / 1e9
     rows = [
-        {
-            "part": "training step, {}x{}x{}, batch {}".format(*sizes),
-            "against": against,
-            "ours_seconds": round(seconds["solar"], 3),
-            "theirs_seconds": round(seconds[contender], 3),
-            "ratio": round(ratio, 2),
-            "target": target,
-            "met": met(ratio),
-            "peak_gb": round(peaks["solar"] / 1e9, 1),
-            "their_peak_gb": round(peaks[contender] / 1e9, 1),
-        }
-        for against, contender, ratio, target, met in (
-            (
-                "its three matrix products: time of ours / theirs",
-                "products",
-                seconds["solar"] / seconds["products"],
-                "at most 1.25, peak at most 10 GB",
-                lambda ratio: ratio <= 1.25 and peaks["solar"] <= 10e9,
-            ),
-            (
-                "plain Keras: time of theirs / ours",
-                "keras",
-                seconds["keras"] / seconds["solar"],
-                "at least 1.7",
-                lambda ratio: ratio >= 1.7,
-            ),
-        )
+        cost(
+            part, "its three matrix products", seconds["solar"], seconds["products"], "s", most=1.25
+        ),
+        figure("its peak memory", peak, "GB", "at most 10 GB", peak <= 10),
+        faster(part, "plain Keras", seconds["solar"], seconds["keras"], "s", least=1.7),
+        figure("plain Keras' peak memory", peaks["keras"] / 1e9, "GB"),
     ]
     print_rows(rows)
     if not args.small:

@@ -22,8 +22,8 @@ PRESETS = {
     ),
     # The embedded default, all ours: docs/paper_notes.md has the effect of each value.
     "debian": SolarConfig(
-        num_chunks=5,
-        num_buckets=4000,
+        num_chunks=7,
+        num_buckets=3000,
         feature_dim=40_000,
         hidden_dim=256,
         batch_size=128,

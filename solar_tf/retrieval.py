@@ -2,27 +2,16 @@
 
 `rank` scores the labels found in the top buckets, `rank_full` every label; with m = B
 the two agree bit for bit. Both add up the weights of a label's buckets in chunk order,
-as float32, and rank by higher score, then lower label. `RankPool` spreads their queries
-over processes.
+as float32, and rank by higher score, then lower label. `solar_tf.ranking` spreads the
+queries over processes.
 """
-
-import collections
-import contextlib
-import multiprocessing
-import signal
-import tempfile
-from multiprocessing import connection, resource_tracker
-from pathlib import Path
 
 import numpy as np
 
 from solar_tf import kernels
-from solar_tf.errors import UserError
 
 SCORES = ("probability", "evidence")
 EVIDENCE_FLOOR = 1e-4  # not in the paper: docs/paper_notes.md
-
-_ATTEMPTS = 3
 
 
 def score_weights(probabilities, score="probability", floor=EVIDENCE_FLOOR):
@@ -71,7 +60,7 @@ def rank(buckets, weights, offsets, labels, k):
     candidates int64 [Q], the number of distinct labels in the hit buckets. A label
     whose hits all weigh 0 is a candidate with score 0.
     """
-    buckets, weights = np.ascontiguousarray(buckets), _checked(weights)
+    buckets, weights = np.ascontiguousarray(buckets, np.int32), _checked(weights)
     num_chunks, num_offsets = offsets.shape
     if buckets.shape != weights.shape or not buckets.shape[1] == num_chunks == len(labels):
         raise ValueError(
@@ -79,7 +68,7 @@ def rank(buckets, weights, offsets, labels, k):
             f"offsets {offsets.shape}, labels {labels.shape}"
         )
     _check_range(buckets, num_offsets - 1)
-    keys = np.zeros((len(buckets), k), np.uint64)
+    keys = _empty_keys(len(buckets), k)
     candidates = np.zeros(len(buckets), np.int64)
     kernels.rank_keys(
         buckets, weights, offsets, labels, kernels.TILE_BITS, kernels.SPAN, keys, candidates
@@ -99,7 +88,7 @@ def rank_full(weights, label_buckets, k):
             f"shapes do not fit: weights {weights.shape}, label_buckets {label_buckets.shape}"
         )
     _check_range(label_buckets, weights.shape[2])
-    keys = np.zeros((len(weights), k), np.uint64)
+    keys = _empty_keys(len(weights), k)
     kernels.full_keys(weights, label_buckets, kernels.FULL_BLOCK, keys)
     return _decode(keys)
 
@@ -121,181 +110,13 @@ def _check_range(buckets, num_buckets):
         raise ValueError(f"buckets are not all within 0 and {num_buckets - 1}")
 
 
+def _empty_keys(num_queries, k):
+    if k < 1:
+        raise ValueError(f"k={k}: at least one label must be asked for")
+    return np.zeros((num_queries, k), np.uint64)
+
+
 def _decode(keys):
     """Keys [Q, k] -> ids int32 [Q, k], scores float32 [Q, k]; see solar_tf.kernels."""
     scores = (keys >> np.uint64(32)).astype(np.uint32).view(np.float32)
     return (~keys.astype(np.uint32)).view(np.int32), scores
-
-
-class RankPool:
-    """`rank` or `rank_full` over blocks of queries, in spawned processes.
-
-        with RankPool(rank, (offsets, labels), workers=8, folder=run.scratch) as pool:
-            ids, scores, candidates = pool.map(buckets, weights, k=100)
-
-    The index is written once to a temporary folder inside `folder` and memory-mapped by
-    the workers, which share one copy; blocks of queries go the same way. With one worker
-    all is done in this process, without a copy. A worker that dies is replaced and its
-    block done again, as are blocks without an answer for `timeout` seconds; a block that
-    fails three times raises UserError.
-    """
-
-    def __init__(self, function, index, *, workers=1, folder=None, timeout=600):
-        self._function, self._index = function, index
-        self._num_workers, self._timeout = workers, timeout
-        self._workers = []
-        self._folder = None
-        if workers > 1:
-            if folder is not None:
-                Path(folder).mkdir(parents=True, exist_ok=True)
-            self._folder = tempfile.TemporaryDirectory(prefix="rank_pool_", dir=folder)
-            self._index = self._save("index", index)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.close()
-
-    def close(self):
-        while self._workers:
-            self._workers.pop().kill()
-        if self._folder is not None:
-            self._folder.cleanup()
-
-    def map(self, *queries, k, block=64, progress=None):
-        """function(*queries, *index, k), `block` queries at a time, results in order.
-
-        Calls progress(done, total), in queries, after each block.
-        """
-        total = len(queries[0])
-        starts = range(0, max(total, 1), block)
-        parts = [None] * len(starts)
-        done = 0
-        run = self._run_here if self._num_workers == 1 else self._run_in_workers
-        # Closed by hand so that an exception in `progress` stops the workers, too.
-        with contextlib.closing(run(queries, starts, k)) as results:
-            for i, part in results:
-                parts[i] = part
-                done += len(part[0])
-                if progress is not None:
-                    progress(done, total)
-        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-
-    def _run_here(self, queries, starts, k):
-        for i, start in enumerate(starts):
-            block = [array[start : start + starts.step] for array in queries]
-            yield i, self._function(*block, *self._index, k)
-
-    def _run_in_workers(self, queries, starts, k):
-        waiting = collections.deque(range(len(starts)))
-        failures = collections.Counter()
-        busy = {}  # worker -> (number of its block, paths of the block's arrays)
-        try:
-            while waiting or busy:
-                while waiting and len(busy) < self._num_workers:
-                    i = waiting.popleft()
-                    block = [array[starts[i] : starts[i] + starts.step] for array in queries]
-                    paths = self._save(i, block)
-                    worker = self._idle_worker(busy)
-                    busy[worker] = i, paths
-                    worker.send(paths, k)
-                answering = connection.wait(busy, self._timeout) or list(busy)
-                for worker in answering:
-                    i, paths = busy.pop(worker)
-                    result = worker.receive()
-                    for path in paths:
-                        path.unlink()
-                    if result is not None:
-                        yield i, result
-                        continue
-                    self._workers.remove(worker)
-                    worker.kill()
-                    waiting.append(i)
-                    failures[i] += 1
-                    if failures[i] == _ATTEMPTS:
-                        last = min(starts[i] + starts.step, len(queries[0])) - 1
-                        raise UserError(
-                            f"the process ranking queries {starts[i]} to {last} died "
-                            f"{_ATTEMPTS} times: out of memory? Try fewer than "
-                            f"{self._num_workers} workers"
-                        )
-        finally:
-            for worker in busy:  # their answers would be taken for the next call's
-                self._workers.remove(worker)
-                worker.kill()
-
-    def _idle_worker(self, busy):
-        for worker in self._workers:
-            if worker not in busy:
-                return worker
-        self._workers.append(_Worker(self._function, self._index))
-        return self._workers[-1]
-
-    def _save(self, name, arrays):
-        paths = [Path(self._folder.name, f"{name}_{i}.npy") for i in range(len(arrays))]
-        for path, array in zip(paths, arrays, strict=True):
-            np.save(path, array)
-        return paths
-
-
-class _Worker:
-    """A process that answers one block at a time through a pipe of its own.
-
-    The pipe has no other holder, so the death of the process reads as its end.
-    """
-
-    def __init__(self, function, index):
-        context = multiprocessing.get_context("spawn")  # fork is unsafe beside TensorFlow
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(
-            target=_serve, args=(theirs, function, index), name="rank worker", daemon=True
-        )
-        # Workers inherit the blocked signal: Ctrl-C is this process' business alone.
-        resource_tracker.ensure_running()  # its start would unblock the signal again
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
-            self._process.start()
-        finally:
-            theirs.close()
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-    def fileno(self):
-        return self._pipe.fileno()
-
-    def send(self, paths, k):
-        with contextlib.suppress(OSError):  # it died while idle: receive() will tell
-            self._pipe.send((paths, k))
-
-    def receive(self):
-        """The answer, or None when there is none: the process is dead or stuck."""
-        try:
-            answer = self._pipe.recv() if self._pipe.poll() else None
-        except (EOFError, OSError):
-            return None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def kill(self):
-        self._process.kill()
-        self._process.join()
-        self._process.close()
-        self._pipe.close()
-
-
-def _serve(pipe, function, index):
-    index = _load(index)
-    with contextlib.suppress(EOFError, OSError):  # the parent is gone
-        while True:
-            paths, k = pipe.recv()
-            try:
-                answer = function(*_load(paths), *index, k)
-            except Exception as error:
-                answer = error
-            pipe.send(answer)
-
-
-def _load(paths):
-    # Copy-on-write maps are writable to numba, which would compile again for read-only arrays.
-    return [np.asarray(np.load(path, mmap_mode="c")) for path in paths]

@@ -1,16 +1,9 @@
 """The public functions of retrieval and the process pool."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-
 import numpy as np
 import pytest
 
-from solar_tf.errors import UserError
-from solar_tf.retrieval import RankPool, rank, rank_full, score_weights, top_buckets
+from solar_tf.retrieval import rank, rank_full, score_weights, top_buckets
 
 # Two chunks of three buckets, five labels: small enough to check by thought.
 LABEL_BUCKETS = np.array([[0, 1, 1, 2, 0], [1, 1, 0, 0, 1]], np.uint16)
@@ -80,6 +73,33 @@ def test_rankings_refuse_buckets_out_of_range(bucket):
         rank_full(PROBABILITIES, np.full((2, 5), bucket), k=1)
 
 
+def test_rankings_refuse_to_find_nothing():
+    with pytest.raises(ValueError, match="k=0"):
+        rank([[[0], [1]]], np.ones((1, 2, 1)), OFFSETS, LABELS, k=0)
+    with pytest.raises(ValueError, match="k=0"):
+        rank_full(PROBABILITIES, LABEL_BUCKETS, k=0)
+
+
+def test_the_order_of_the_buckets_does_not_matter():
+    rng = np.random.default_rng(0)
+    num_labels, sizes = 5000, np.full((4, 50), 100)
+    labels = np.stack([rng.permutation(num_labels) for _ in sizes]).astype(np.int32)
+    labels = np.sort(labels.reshape(4, 50, 100)).reshape(4, num_labels)
+    offsets = np.pad(sizes.cumsum(axis=1), ((0, 0), (1, 0))).astype(np.uint32)
+    buckets = np.stack([rng.permutation(50)[:20] for _ in range(12)]).reshape(3, 4, 20)
+    weights = rng.random(buckets.shape, np.float32)
+    order = np.argsort(-weights)
+    expected = rank(
+        np.take_along_axis(buckets, order, axis=2),
+        np.take_along_axis(weights, order, axis=2),
+        offsets,
+        labels,
+        k=200,
+    )
+    for got, best in zip(rank(buckets, weights, offsets, labels, k=200), expected, strict=True):
+        np.testing.assert_array_equal(got, best)
+
+
 def test_without_labels_there_is_only_padding():
     none = np.zeros((2, 0), np.int32)
     ids, _, candidates = rank([[[0], [1]]], [[[1], [1]]], np.zeros_like(OFFSETS), none, k=2)
@@ -108,145 +128,3 @@ def test_all_buckets_and_the_full_ranking_agree(score):
     full_ids, full_scores = rank_full(score_weights(probabilities, score), LABEL_BUCKETS, k=5)
     np.testing.assert_array_equal(ids, full_ids)
     np.testing.assert_array_equal(scores, full_scores)
-
-
-# Stand-ins for `rank` that a spawned worker can import.
-
-
-def killed_once(queries, marker, k):
-    """Its process is killed while it works on a 3, as long as the marker's file is missing."""
-    path = bytes(marker).decode()
-    if 3 in queries and not os.path.exists(path):
-        open(path, "w").close()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return (queries + k,)
-
-
-def killed_always(queries, index, k):
-    if 3 in queries:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return (queries,)
-
-
-def stuck(queries, index, k):
-    time.sleep(60)
-
-
-def refused(queries, index, k):
-    raise ValueError("no such query")
-
-
-def modules(queries, index, k):
-    return (np.array(["tensorflow" in sys.modules]),)
-
-
-@pytest.fixture
-def numbers():
-    return np.arange(10)
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_pool_equals_the_function(workers, tmp_path):
-    rng = np.random.default_rng(0)
-    weights = rng.random((50, 2, 3), np.float32)
-    buckets, values = top_buckets(weights.reshape(-1, 3), 2)
-    queries = buckets.reshape(50, 2, 2), values.reshape(50, 2, 2)
-    seen = []
-    with RankPool(rank, (OFFSETS, LABELS), workers=workers, folder=tmp_path) as pool:
-        for _ in range(2):
-            result = pool.map(*queries, k=3, block=8, progress=lambda *at: seen.append(at))
-            for got, expected in zip(result, rank(*queries, OFFSETS, LABELS, 3), strict=True):
-                np.testing.assert_array_equal(got, expected)
-                assert got.dtype == expected.dtype
-        none = pool.map(queries[0][:0], queries[1][:0], k=3)
-    assert [len(array) for array in none] == [0, 0, 0]
-    assert len(seen) == 2 * 7 and seen[-1] == (50, 50)
-    with RankPool(rank_full, (LABEL_BUCKETS,), workers=workers, folder=tmp_path) as pool:
-        for got, expected in zip(
-            pool.map(weights, k=3, block=8), rank_full(weights, LABEL_BUCKETS, 3), strict=True
-        ):
-            np.testing.assert_array_equal(got, expected)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_pool_replaces_a_killed_worker(tmp_path, numbers):
-    marker = np.frombuffer(os.fsencode(tmp_path / "marker"), np.uint8)
-    with RankPool(killed_once, (marker,), workers=2, folder=tmp_path) as pool:
-        (result,) = pool.map(numbers, k=5, block=1)
-    assert result.tolist() == list(range(5, 15))
-
-
-def test_pool_gives_up_on_a_block_that_always_kills(tmp_path, numbers):
-    with (
-        RankPool(killed_always, (numbers,), workers=2, folder=tmp_path) as pool,
-        pytest.raises(UserError, match="queries 2 to 3 died 3 times"),
-    ):
-        pool.map(numbers, k=5, block=2)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_pool_does_not_wait_forever(tmp_path, numbers):
-    with (
-        RankPool(stuck, (numbers,), workers=2, folder=tmp_path, timeout=0.5) as pool,
-        pytest.raises(UserError, match="3 times"),
-    ):
-        pool.map(numbers, k=1)
-
-
-def test_pool_passes_exceptions_on_and_works_after(tmp_path, numbers):
-    with (
-        RankPool(refused, (numbers,), workers=2, folder=tmp_path) as pool,
-        pytest.raises(ValueError, match="no such query"),
-    ):
-        pool.map(numbers, k=1)
-
-    def interrupt(done, total):
-        raise KeyboardInterrupt
-
-    with RankPool(rank_full, (LABEL_BUCKETS,), workers=2, folder=tmp_path) as pool:
-        with pytest.raises(KeyboardInterrupt):
-            pool.map(np.ones((9, 2, 3), np.float32), k=1, block=1, progress=interrupt)
-        (ids, scores) = pool.map(np.ones((1, 2, 3), np.float32), k=1)
-    assert (ids, scores) == (0, 2)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_workers_do_not_load_tensorflow(tmp_path, numbers):
-    with RankPool(modules, (numbers,), workers=2, folder=tmp_path) as pool:
-        assert pool.map(numbers, k=1)[0].tolist() == [False]
-
-
-INTERRUPTED = """
-import sys
-import numpy as np
-from solar_tf.retrieval import RankPool, rank_full
-
-if __name__ == "__main__":
-    weights, buckets = np.ones((400, 4, 9), np.float32), np.zeros((4, 500_000), np.uint16)
-    with RankPool(rank_full, (buckets,), workers=2, folder=sys.argv[1]) as pool:
-        while True:
-            pool.map(weights, k=9, block=8, progress=lambda *at: print(at, flush=True))
-"""
-
-
-def test_interrupt_ends_all_processes_and_removes_the_files(tmp_path):
-    script, folder = tmp_path / "interrupted.py", tmp_path / "folder"
-    script.write_text(INTERRUPTED)
-    process = subprocess.Popen(
-        [sys.executable, script, folder],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # so that the signal goes to the whole group, as Ctrl-C does
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    process.stdout.readline()
-    os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
-    assert errors.rstrip().endswith("KeyboardInterrupt")
-    assert errors.count("Traceback") == 1 and "resource_tracker" not in errors
-    assert list(folder.iterdir()) == []
-    with pytest.raises(ProcessLookupError):
-        for _ in range(100):  # multiprocessing's own tracker ends a little later
-            os.killpg(process.pid, 0)
-            time.sleep(0.1)
