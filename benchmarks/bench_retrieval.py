@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import machine, median_time, write_results
+from common import faster, machine, median_time, write_results
 from scipy.sparse import csr_matrix
 from sparse_dot_topn import sp_matmul_topn
 
@@ -97,19 +97,17 @@ class Table:
     def __init__(self, num_queries, repeats):
         self.rows, self.num_queries, self.repeats = [], num_queries, repeats
 
-    def compare(self, what, ours, others, num_queries=None):
+    def compare(self, what, ours, others, num_queries=None, least=None):
         """Measure, and add a row for each contender; returns milliseconds a query, ours first."""
         seconds = take_turns([ours, *others.values()], self.repeats)
         times = [1e3 * second / (num_queries or self.num_queries) for second in seconds]
         for name, theirs in zip(others, times[1:], strict=True):
-            self.add(what, name, times[0], theirs)
+            self.add(what, name, times[0], theirs, least)
         return times
 
-    def add(self, what, against, ours, other):
-        row = {"what": what, "against": against, "ms_per_query": round(ours, 3)}
-        row |= {"against_ms_per_query": round(other, 3), "ratio": round(other / ours, 2)}
-        self.rows.append(row)
-        print("{what:48} {ms_per_query:9} ms  {ratio:7}x  {against}".format(**row), flush=True)
+    def add(self, what, against, ours, theirs, least=None):
+        self.rows.append(faster(what, against, ours, theirs, "ms/query", least))
+        print(f"{what:48} {ours:9.3f} ms {theirs / ours:7.2f}x  {against}", flush=True)
 
 
 def tensorflow_top_k(probabilities, m, threads):
@@ -187,7 +185,7 @@ def measure_rank(table, at, probabilities, m, offsets, labels, matrix, top):
         if top is not None:
             together, apart = top[0] + ours, top[1] + theirs[0]
             both = "tf.math.top_k + sparse_dot_topn"
-            table.add(f"top m + rank, {at} {score}", both, together, apart)
+            table.add(f"top m + rank, {at} {score}", both, together, apart, least=5)
     return rankings
 
 
@@ -203,7 +201,7 @@ def measure_full(table, what, weights, label_buckets, offsets, labels):
     lone = weights[:1]
     four, one = (partial(rank_full, part, label_buckets, BEST) for part in (weights, lone))
     numpy = "numpy gather + argpartition"
-    table.compare(what, four, {numpy: partial(with_numpy, weights)}, len(weights))
+    table.compare(what, four, {numpy: partial(with_numpy, weights)}, len(weights), least=4)
     table.compare(f"{what}, lone query", one, {numpy: partial(with_numpy, lone)}, 1)
 
     def through_all_buckets():

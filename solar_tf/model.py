@@ -173,9 +173,11 @@ class ChunkModel(keras.Model):
         Zeros cost -log(1 - p), from the probabilities at hand: a softplus of all logits
         would take as long as a matrix product. Ones are exact.
         """
-        off = -tf.math.log(tf.maximum(1 - probabilities, 1e-7))
-        on = tf.nn.softplus(-tf.gather_nd(logits, targets)) - tf.gather_nd(off, targets)
-        return tf.reduce_sum(off) + tf.reduce_sum(on)
+        below_one = tf.minimum(probabilities, 1 - 2**-24)
+        off = tf.reduce_sum(tf.math.log1p(-below_one))
+        off_targets = tf.reduce_sum(tf.math.log1p(-tf.gather_nd(below_one, targets)))
+        on = tf.reduce_sum(tf.nn.softplus(-tf.gather_nd(logits, targets)))
+        return on - (off - off_targets)
 
     @staticmethod
     def _dropout_mask(shape, rate, seed):
