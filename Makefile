@@ -5,7 +5,7 @@ RUN ?= run
 BIN := $(abspath $(VENV))/bin
 STAGES := preprocess/preprocess.py train/train.py infer/infer.py
 
-.PHONY: demo test lint scripts clean
+.PHONY: demo test lint bench scripts clean
 
 demo: scripts
 	PATH=$(BIN):$$PATH; preprocess.py --run $(RUN) && train.py --gpu 0 --run $(RUN) && infer.py --run $(RUN)
@@ -16,6 +16,16 @@ test: $(VENV)/installed
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# An hour on two cores and 10 GB of memory; BOOKS=folder adds a larger dataset of titles.
+bench: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	$(BIN)/python benchmarks/bench_parsing.py
+	$(BIN)/python benchmarks/bench_records.py
+	$(BIN)/python benchmarks/bench_retrieval.py
+	$(BIN)/python benchmarks/bench_training.py
+	$(BIN)/python benchmarks/bench_pipeline.py $(if $(BOOKS),--books $(BOOKS))
+	$(BIN)/python benchmarks/render.py
 
 # The virtual environment, updated when the project's requirements change.
 $(VENV)/installed: setup.py pyproject.toml

@@ -32,6 +32,7 @@ setup(
         "tqdm>=4.66",
     ],
     extras_require={
+        "bench": ["sparse_dot_topn>=1.1"],
         "tensorboard": ["tensorboard>=2.18"],
         "test": ["hypothesis>=6.100", "pytest>=8", "ruff~=0.17.4", "tensorboard>=2.18"],
     },
