@@ -17,10 +17,9 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    # The embedded dataset travels inside the package; in a checkout it is under data/.
-    packages=[*find_packages(include=["solar_tf", "solar_tf.*"]), "solar_tf.data"],
-    package_dir={"solar_tf.data": "data"},
-    package_data={"solar_tf.data": [f"{name}/*" for name in datasets]},
+    packages=find_packages(include=["solar_tf", "solar_tf.*"]),
+    # The embedded datasets travel inside the package: solar_tf/embedded is a link to data/.
+    package_data={"solar_tf": [f"embedded/{name}/*" for name in datasets]},
     scripts=["preprocess/preprocess.py", "train/train.py", "infer/infer.py"],
     install_requires=[
         "absl-py>=2.1",

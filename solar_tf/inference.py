@@ -11,6 +11,7 @@ import json
 import math
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from solar_tf.ranking import FULL, RankFiles, Setting, rank_block, stack_indexes
 from solar_tf.rundir import (
     claim,
     open_run,
+    read_array,
     read_arrays,
     read_json,
     sweep,
@@ -33,6 +35,7 @@ from solar_tf.rundir import (
 from solar_tf.weights import load_weights, read_state, weight_shapes
 
 BATCH_SIZE = 1000  # queries of a forward pass
+MOST_QUERIES = 100_000  # of a block: its rankings are in memory
 KS, RECALL_AT = (1, 3, 5, 10), 100
 
 
@@ -80,7 +83,7 @@ class _Inference:
         self.max_m = max((setting.m for setting in settings), default=0)
         self.full = any(setting.m == FULL for setting in settings)
         self.num_queries = run.summary["test"]["rows"]
-        batches = math.ceil(self.num_queries / BATCH_SIZE)
+        batches = math.ceil(min(self.num_queries, MOST_QUERIES) / BATCH_SIZE)
         if self.full:
             bytes_per_batch = 4 * len(chunks) * run.config.num_buckets * BATCH_SIZE
             batches = min(batches, max(1, int(scratch_bytes // bytes_per_batch)))
@@ -171,14 +174,12 @@ class _Inference:
             files, self.settings, stop - start, self.top_labels, self.floor, self.workers
         )
         for setting, ids, scores, candidates, cost in ranked:
-            if candidates is None:
-                candidates = np.full(stop - start, self.run.dataset["num_labels"])
             part[f"{setting.key}_ids"] = ids
             part[f"{setting.key}_scores"] = scores
             part[f"{setting.key}_candidates"] = candidates
             costs[setting.key] = cost
         part["costs"] = np.array(json.dumps(costs))
-        write_arrays(path, **part)
+        write_arrays(path, part)
         return part
 
     def _forward(self, block, chunk, start, stop, files):
@@ -191,50 +192,59 @@ class _Inference:
                 for name in ("buckets", "values"):
                     np.save(files.queries(name, chunk), saved[name])
                 return json.loads(str(saved["costs"]))
-        num_queries, num_buckets = stop - start, self.run.config.num_buckets
+        num_queries = stop - start
         buckets = np.empty((num_queries, self.max_m), np.int32)
         values = np.empty((num_queries, self.max_m), np.float32)
+        kept = None
         if self.full:
-            probabilities = np.lib.format.open_memmap(
-                files.queries("probabilities", chunk), "w+", np.float32, (num_queries, num_buckets)
+            shape = num_queries, self.run.config.num_buckets
+            kept = np.lib.format.open_memmap(
+                files.queries("probabilities", chunk), "w+", np.float32, shape
             )
+
+        def keep(rows, probabilities):
+            """Top m of a batch, beside the forward pass of the next; returns the core's seconds."""
+            began = time.thread_time()
+            if self.max_m:
+                buckets[rows], values[rows] = retrieval.top_buckets(probabilities, self.max_m)
+            spent = time.thread_time() - began
+            if kept is not None:
+                kept[rows] = probabilities
+            return spent
+
         model = load_model(self.run, chunk)
-        costs = {"forward": 0.0, "top_m": 0.0}
-        with progress(num_queries, f"chunk {chunk}: forward", "query") as bar:
-            done = 0
+        forward, pending, done = 0.0, [], 0
+        with (
+            progress(num_queries, f"chunk {chunk}: forward", "query") as bar,
+            ThreadPoolExecutor(1) as thread,
+        ):
             for batch in _query_batches(self.run, chunk, start, stop):
                 began = time.perf_counter()
-                block_probabilities = model.probabilities(inputs_of(batch)).numpy()
-                middle = time.perf_counter()
-                rows = slice(done, done + len(block_probabilities))
-                if self.max_m:
-                    top = retrieval.top_buckets(block_probabilities, self.max_m)
-                    buckets[rows], values[rows] = top
-                costs["forward"] += middle - began
-                costs["top_m"] += time.perf_counter() - middle
-                if self.full:
-                    probabilities[rows] = block_probabilities
+                probabilities = model.probabilities(inputs_of(batch)).numpy()
+                forward += time.perf_counter() - began
+                rows = slice(done, done + len(probabilities))
+                if len(pending) > 1:
+                    pending[-2].result()  # at most two batches wait in memory
+                pending.append(thread.submit(keep, rows, probabilities))
                 done = rows.stop
-                bar.update(len(block_probabilities))
+                bar.update(len(probabilities))
+        costs = {"forward": forward, "top_m": sum(future.result() for future in pending)}
         np.save(files.queries("buckets", chunk), buckets)
         np.save(files.queries("values", chunk), values)
-        write_arrays(
-            path,
-            key=np.array(key),
-            buckets=buckets,
-            values=values,
-            costs=np.array(json.dumps(costs)),
-        )
+        saved = {"buckets": buckets, "values": values, "costs": np.array(json.dumps(costs))}
+        write_arrays(path, {"key": np.array(key), **saved})
         return costs
 
     def _write_predictions(self, subset, num_blocks):
-        parts = [read_arrays(self.run.paths.ranking(b), "infer.py") for b in range(num_blocks)]
-        arrays = {
-            f"{setting.key}_{name}": np.concatenate([p[f"{setting.key}_{name}"] for p in parts])
-            for setting in self.settings
-            for name in ("ids", "scores")
-        }
-        write_arrays(self.run.paths.predictions(subset), **arrays)
+        """One array at a time: all of them may be more than fits in memory."""
+
+        def arrays():
+            for setting in self.settings:
+                for name in (f"{setting.key}_ids", f"{setting.key}_scores"):
+                    parts = [read_array(self.run.paths.ranking(b), name) for b in range(num_blocks)]
+                    yield name, np.concatenate(parts)
+
+        write_arrays(self.run.paths.predictions(subset), arrays())
 
 
 def _key(*facts):

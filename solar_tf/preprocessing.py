@@ -261,7 +261,8 @@ def _write_shard(task):
             columns[records.VALUES] = chunk_splits, chunk_values
         records.write_records(_job.paths.records(split, chunk, shard), columns)
     counters = len(rows), rows.num_unlabelled, rows.num_duplicate_labels, featureless
-    write_arrays(_job.paths.rows(split, shard), counters=np.array(counters), **arrays)
+    arrays["counters"] = np.array(counters)
+    write_arrays(_job.paths.rows(split, shard), arrays)
     return len(rows)
 
 

@@ -17,6 +17,7 @@ from solar_tf.workers import run_tasks
 
 FULL = 0  # in the place of m: all buckets, no shortlist
 QUERIES_PER_TASK = {True: 16, False: 256}  # by whether the ranking is full
+RESULTS = {"ids": np.int32, "scores": np.float32, "candidates": np.int64}
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,10 @@ class RankFiles:
         """buckets and values [Q, m] of a chunk's top m, probabilities [Q, B]."""
         return self.folder / f"{name}_{chunk:02d}.npy"
 
+    def result(self, setting, name):
+        """ids [Q, k], scores [Q, k] and candidates [Q] of a setting."""
+        return self.folder / f"{setting.key}_{name}.npy"
+
 
 def stack_indexes(run, files, full):
     """Load the run's pickled indexes once and lay them out for the workers to share."""
@@ -77,8 +82,8 @@ def stack_indexes(run, files, full):
 def rank_block(files, settings, num_queries, k, floor, workers):
     """Rank the queries of a block in every setting.
 
-    Yields per setting: the setting, ids [Q, k], scores [Q, k], candidates [Q] (None for full)
-    and the seconds of one core that it took.
+    Yields per setting: the setting, ids [Q, k], scores [Q, k], candidates [Q] and the seconds
+    of one core that it took.
     """
 
     def tasks():
@@ -87,19 +92,20 @@ def rank_block(files, settings, num_queries, k, floor, workers):
             for start in range(0, num_queries, step):
                 yield setting, start, min(start + step, num_queries)
 
-    parts, spent = [], 0.0
+    # Results go through files, too: a worker that is killed cannot break off a message then.
+    for setting in settings:
+        for name, dtype in RESULTS.items():
+            shape = (num_queries,) if name == "candidates" else (num_queries, k)
+            np.lib.format.open_memmap(files.result(setting, name), "w+", dtype, shape)
+    spent = 0.0
     with progress(len(settings) * num_queries, "ranking", "query") as bar:
-        for task, result, cost in run_tasks(
-            _rank_task, tasks(), workers, _start_worker, (files, k, floor)
-        ):
+        for task, cost in run_tasks(_rank_task, tasks(), workers, _start_worker, (files, k, floor)):
             setting, start, stop = task
-            parts.append(result)
             spent += cost
             bar.update(stop - start)
             if stop == num_queries:
-                ids, scores, *candidates = map(np.concatenate, zip(*parts, strict=True))
-                yield setting, ids, scores, candidates[0] if candidates else None, spent
-                parts, spent = [], 0.0
+                yield setting, *(np.load(files.result(setting, name)) for name in RESULTS), spent
+                spent = 0.0
 
 
 _worker = None  # the _Worker of this process
@@ -110,10 +116,10 @@ class _Worker:
         self.files, self.k, self.floor = files, k, floor
         self.maps = {}
 
-    def map(self, path):
+    def map(self, path, mode="c"):
+        # Copy-on-write maps count as writable: numba compiles read-only arrays anew.
         if path not in self.maps:
-            # Copy-on-write maps count as writable: numba compiles read-only arrays anew.
-            self.maps[path] = np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
+            self.maps[path] = np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))
         return self.maps[path]
 
     def queries(self, name, rows, m=None):
@@ -127,9 +133,9 @@ class _Worker:
         if setting.m == FULL:
             weights = self.queries("probabilities", rows)
             weights = retrieval.score_weights(weights, setting.score, self.floor)
-            return retrieval.rank_full(
-                weights, self.map(self.files.stacked("label_buckets")), self.k
-            )
+            label_buckets = self.map(self.files.stacked("label_buckets"))
+            ids, scores = retrieval.rank_full(weights, label_buckets, self.k)
+            return ids, scores, np.full(len(ids), label_buckets.shape[1])
         weights = self.queries("values", rows, setting.m)
         return retrieval.rank(
             self.queries("buckets", rows, setting.m),
@@ -152,6 +158,10 @@ def _rank_task(task):
     if setting.m not in _worker.warm:
         _worker.rank(setting, slice(start, start + 1))
         _worker.warm.add(setting.m)
+    rows = slice(start, stop)
     started = time.perf_counter()
-    result = _worker.rank(setting, slice(start, stop))
-    return task, result, time.perf_counter() - started
+    results = _worker.rank(setting, rows)
+    spent = time.perf_counter() - started
+    for name, result in zip(RESULTS, results, strict=True):
+        _worker.map(_worker.files.result(setting, name), "r+")[rows] = result
+    return task, spent

@@ -84,10 +84,14 @@ def sweep(*paths):
                 leftover.unlink(missing_ok=True)
 
 
-def write_arrays(path, **arrays):
-    """Write an .npz file of plain arrays."""
-    with atomic_write(path) as file:
-        np.savez(file, **arrays)
+def write_arrays(path, arrays):
+    """Write an .npz file of plain arrays: a dict of them, or pairs that come one by one."""
+    pairs = arrays.items() if isinstance(arrays, dict) else arrays
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in pairs:
+            # No time of day in it: the same arrays give the same bytes.
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def read_arrays(path, stage):
@@ -98,6 +102,12 @@ def read_arrays(path, stage):
             return dict(content)
     except Exception as error:  # there is no telling what damage makes zipfile and numpy raise
         raise UserError(f"{path}: cannot be read ({error}): delete it and run {stage} again")
+
+
+def read_array(path, name):
+    """One array of an .npz file that this process has written, or read, before."""
+    with np.load(path, allow_pickle=False) as content:
+        return content[name]
 
 
 def _verify(archive):

@@ -263,7 +263,7 @@ def is_intact(path, content):
 
 
 def test_arrays_round_trip(tmp_path):
-    write_arrays(tmp_path / "a.npz", **ARRAYS)
+    write_arrays(tmp_path / "a.npz", ARRAYS)
     assert is_intact(tmp_path / "b.npz", (tmp_path / "a.npz").read_bytes())
 
 

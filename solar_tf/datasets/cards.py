@@ -1,7 +1,7 @@
 """Dataset cards: NAME/card.json in a folder of datasets.
 
-Such folders are $SOLAR_DATA, if it is set, the one shipped with the package, and data/ of a
-checkout; the first that has the name wins.
+Such folders are $SOLAR_DATA, if it is set, and the one shipped with the package; the first that
+has the name wins.
 
 A card says where a dataset comes from, under which licence, its files and their sha256,
 counts, the preset to use and the constants of the propensity model.
@@ -17,11 +17,9 @@ from pathlib import Path
 import solar_tf
 from solar_tf.errors import UserError
 
-_PACKAGE = Path(solar_tf.__file__).parent
 FOLDERS = (
-    *([Path(os.environ["SOLAR_DATA"])] if os.environ.get("SOLAR_DATA") else []),  # the user's own
-    _PACKAGE / "data",  # installed
-    _PACKAGE.parent / "data",  # checkout
+    *([Path(os.environ["SOLAR_DATA"])] if os.environ.get("SOLAR_DATA") else []),
+    Path(solar_tf.__file__).parent / "embedded",  # in a checkout, a link to its data/
 )
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
