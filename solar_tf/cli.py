@@ -126,12 +126,15 @@ def use_gpu(gpu):
     return "CPU"
 
 
-def load_tensorflow():
+def load_tensorflow(threads=None):
     """Import TensorFlow quietly and let it find its devices; returns its GPUs."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with _quiet_start():
         import tensorflow as tf
 
+        if threads:
+            tf.config.threading.set_intra_op_parallelism_threads(threads)
+            tf.config.threading.set_inter_op_parallelism_threads(threads)
         gpus = tf.config.list_physical_devices("GPU")
         for gpu in gpus:
             tf.config.experimental.set_memory_growth(gpu, True)

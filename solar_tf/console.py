@@ -5,8 +5,8 @@ import sys
 from tqdm import tqdm
 
 
-def progress(total, what, unit, initial=0):
-    """A progress bar with rate and ETA; silent where nobody watches."""
+def progress(total, what, unit, initial=0, line=0):
+    """A progress bar with rate and ETA, `line` lines down; silent where nobody watches."""
     return tqdm(
         total=total,
         desc=what,
@@ -18,6 +18,7 @@ def progress(total, what, unit, initial=0):
         file=sys.stderr,
         dynamic_ncols=True,
         delay=1,
+        position=line,
     )
 
 

@@ -19,12 +19,12 @@ from solar_tf.console import say, seconds, size, table
 from solar_tf.datasets.vocabulary import Vocabulary, count_tokens
 from solar_tf.index import build_index
 from solar_tf.model import ChunkModel, inputs_of
-from solar_tf.weights import weight_shapes
+from solar_tf.weights import count_parameters, training_bytes
+from solar_tf.workers import available_memory
 
 SAMPLE_ROWS = 16_384
 MEASURE_SECONDS = 8.0  # for each of the measured parts
 MEASURED_LABELS = 2_000_000  # an index of more labels is not built; its time is scaled
-RUNTIME_BYTES = 0.7e9  # TensorFlow and Python themselves
 SHUFFLE_ROWS = 200_000  # at most two blocks of the shuffle are in memory
 
 # fp32 peak and memory bandwidth of the data sheets; half of the peak, and all of the
@@ -73,12 +73,9 @@ class Estimate:
 
 def sizes(config, input_dim, num_labels, tokens=9.0):
     """Parameters of a chunk, and bytes of its training, of all weights and of all indexes."""
-    parameters = sum(int(np.prod(shape)) for shape in weight_shapes(config, input_dim).values())
-    wide = config.batch_size * config.num_buckets  # logits, probabilities, error and scratch
-    gathered = config.batch_size * tokens * config.hidden_dim
-    output = config.hidden_dim * config.num_buckets  # its gradient is dense
-    memory = RUNTIME_BYTES + 4 * (3 * parameters + output + 4 * wide + 6 * gathered)
+    parameters = count_parameters(config, input_dim)
     index = 4 * config.num_chunks * (num_labels + config.num_buckets + 1)
+    memory = training_bytes(config, input_dim, tokens)
     return parameters, memory, 4 * parameters * config.num_chunks, index
 
 
@@ -243,13 +240,6 @@ def _median_seconds(function):
         function()
         times.append(time.perf_counter() - began)
     return float(np.median(times))
-
-
-def available_memory():
-    """Bytes of memory that are free for use now."""
-    with open("/proc/meminfo", encoding="ascii") as file:
-        facts = dict(line.split(":") for line in file)
-    return int(facts["MemAvailable"].split()[0]) * 1024
 
 
 def report(root, dataset, config, workers):

@@ -22,13 +22,13 @@ PRESETS = {
     ),
     # The embedded default, all ours: docs/paper_notes.md has the effect of each value.
     "debian": SolarConfig(
-        num_chunks=7,
+        num_chunks=6,
         num_buckets=3000,
         feature_dim=40_000,
         hidden_dim=256,
-        batch_size=128,
-        epochs=12,
-        learning_rate=2e-3,
+        batch_size=256,
+        epochs=11,
+        learning_rate=3e-3,
         decay="linear",
         weighting="tfidf",
         feature_scale=3.0,

@@ -6,9 +6,11 @@ chunk ends with the same weights as an unbroken one.
 """
 
 import collections
+import functools
 import importlib.util
 import json
 import math
+import os
 import shutil
 import time
 
@@ -17,52 +19,75 @@ import tensorflow as tf
 
 from solar_tf import hashing
 from solar_tf.batches import damage_explained, read_batches
+from solar_tf.cli import load_tensorflow
 from solar_tf.console import progress, say, seconds, table
 from solar_tf.errors import UserError
 from solar_tf.model import ChunkModel, log_odds
 from solar_tf.rundir import atomic_folder, claim, open_run, sweep, write_json
-from solar_tf.weights import NAMES, load_weights, read_state, save_weights
+from solar_tf.weights import NAMES, load_weights, read_state, save_weights, training_bytes
+from solar_tf.workers import available_memory, run_tasks
 
 CHECK_EVERY = 50  # steps between looks at the loss, each of which waits for the device
 
 
-def train(root, chunks=None, checkpoint_minutes=10.0, tensorboard=False, mixed_precision=False):
-    """Train the chunks of a run that nobody else trains; `chunks` limits which."""
+def train(root, chunks=None, trainers=1, **options):
+    """Train the chunks of a run that nobody else trains; `chunks` limits which.
+
+    Several trainers are processes of one thread each, with a chunk of their own. On a CPU
+    that beats one trainer with many threads, since half of a step's operations use but one.
+    `options` are ChunkTrainer's.
+    """
     run = open_run(root)
-    wanted = range(run.config.num_chunks) if chunks is None else chunks
-    out_of_range = [chunk for chunk in wanted if not 0 <= chunk < run.config.num_chunks]
-    if out_of_range:
-        raise UserError(
-            f"--chunks {out_of_range[0]}: this run has chunks 0 to {run.config.num_chunks - 1}"
-        )
+    wanted = list(range(run.config.num_chunks)) if chunks is None else chunks
+    for chunk in wanted:
+        if not 0 <= chunk < run.config.num_chunks:
+            raise UserError(
+                f"--chunks {chunk}: this run has chunks 0 to {run.config.num_chunks - 1}"
+            )
+    job = functools.partial(_train_chunk, run, trainers=trainers, **options)
+    start = (load_tensorflow, (1,)) if trainers > 1 else ()
     trained = []
-    while True:
-        chunk = _train_next(run, wanted, checkpoint_minutes, tensorboard, mixed_precision)
-        if chunk is None:
+    while True:  # a chunk that another trainer held may be free in the next round
+        missing = [chunk for chunk in wanted if not run.paths.chunk(chunk).exists()]
+        done = [chunk for chunk in run_tasks(job, missing, trainers, *start) if chunk is not None]
+        if not done:
             break
-        trained.append(chunk)
+        trained += done
     _report(run, wanted, trained)
 
 
-def _train_next(run, wanted, checkpoint_minutes, tensorboard, mixed_precision):
-    """Train the first wanted chunk that is neither complete nor claimed; None if there is none."""
-    for chunk in wanted:
-        if run.paths.chunk(chunk).exists():
-            continue
-        with claim(run.paths.chunk_claim(chunk)) as free:
-            if free and not run.paths.chunk(chunk).exists():
-                sweep(run.paths.chunk(chunk), run.paths.training(chunk))
-                trainer = ChunkTrainer(run, chunk, tensorboard, mixed_precision)
-                trainer.train(checkpoint_minutes)
-                return chunk
-    return None
+def choose_trainers(root, chunks=None):
+    """How many trainers the CPU has cores, memory and chunks for."""
+    run = open_run(root)
+    chunks = run.config.num_chunks if chunks is None else len(chunks)
+    fit = int(0.9 * available_memory() // training_bytes(run.config, run.input_dim))
+    return max(1, min(os.cpu_count(), chunks, fit))
+
+
+def _train_chunk(run, chunk, trainers, **options):
+    """Train one chunk, unless it is complete or claimed; returns it if it was trained."""
+    with claim(run.paths.chunk_claim(chunk)) as free:
+        if not free or run.paths.chunk(chunk).exists():
+            return None
+        sweep(run.paths.chunk(chunk), run.paths.training(chunk))
+        ChunkTrainer(run, chunk, line=chunk % trainers, **options).train()
+        return chunk
 
 
 class ChunkTrainer:
     """One chunk's model, its place in the training, and its checkpoints."""
 
-    def __init__(self, run, chunk, tensorboard=False, mixed_precision=False):
-        self.run, self.chunk = run, chunk
+    def __init__(
+        self,
+        run,
+        chunk,
+        checkpoint_minutes=10.0,
+        tensorboard=False,
+        mixed_precision=False,
+        line=0,  # of the progress bar
+    ):
+        self.run, self.chunk, self.line = run, chunk, line
+        self.checkpoint_seconds = 60 * checkpoint_minutes
         self.model = ChunkModel(
             run.config,
             run.input_dim,
@@ -87,7 +112,7 @@ class ChunkTrainer:
         if not self._resume() and run.config.bias_start == "log_odds":
             self._start_bias()
 
-    def train(self, checkpoint_minutes):
+    def train(self):
         shards = range(self.run.summary["train"]["shards"])
         files = [self.run.paths.records("train", self.chunk, shard) for shard in shards]
         dense = {}
@@ -100,6 +125,7 @@ class ChunkTrainer:
                 f"chunk {self.chunk}",
                 "row",
                 self.model.step.numpy() * self.run.config.batch_size,
+                self.line,
             ) as bar,
             damage_explained(*files, *dense.get("dense_paths", ())),
         ):
@@ -112,10 +138,10 @@ class ChunkTrainer:
                     skip=self.batch,
                     **dense,
                 )
-                self._train_epoch(batches, 60 * checkpoint_minutes, bar)
+                self._train_epoch(batches, bar)
         self._finish()
 
-    def _train_epoch(self, batches, checkpoint_seconds, bar):
+    def _train_epoch(self, batches, bar):
         losses = collections.deque()
         last_look = last_checkpoint = time.perf_counter()
         for batch in batches:
@@ -129,7 +155,8 @@ class ChunkTrainer:
             self.epoch_seconds += now - last_look
             last_look = now
             bar.set_postfix_str(f"loss {self.loss_sum / self.batch:.3f}")
-            if now - last_checkpoint > checkpoint_seconds and self.batch < self.steps_per_epoch:
+            due = now - last_checkpoint > self.checkpoint_seconds
+            if due and self.batch < self.steps_per_epoch:
                 self._save_checkpoint()
                 last_look = last_checkpoint = time.perf_counter()
         if self.batch != self.steps_per_epoch:

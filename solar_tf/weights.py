@@ -8,6 +8,7 @@ from solar_tf.errors import UserError
 from solar_tf.rundir import read_json, write_json
 
 FORMAT = 1
+RUNTIME_BYTES = 0.7e9  # of TensorFlow and Python themselves
 NAMES = ("hidden_kernel", "hidden_bias", "output_kernel", "output_bias")
 
 
@@ -68,3 +69,17 @@ def weight_shapes(config, input_dim):
     return dict(
         zip(NAMES, ((input_dim, hidden), (hidden,), (hidden, buckets), (buckets,)), strict=True)
     )
+
+
+def count_parameters(config, input_dim):
+    """Parameters of one chunk."""
+    return sum(int(np.prod(shape)) for shape in weight_shapes(config, input_dim).values())
+
+
+def training_bytes(config, input_dim, tokens=9.0):
+    """Memory that a trainer of one chunk needs, given the mean number of tokens of a row."""
+    wide = config.batch_size * config.num_buckets  # logits, probabilities, error and scratch
+    gathered = config.batch_size * tokens * config.hidden_dim
+    output = config.hidden_dim * config.num_buckets  # its gradient is dense
+    floats = 3 * count_parameters(config, input_dim) + output + 4 * wide + 6 * gathered
+    return RUNTIME_BYTES + 4 * floats

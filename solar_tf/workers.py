@@ -5,6 +5,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -35,11 +36,13 @@ def run_tasks(function, tasks, workers, initializer=None, initargs=()):
 
     executor = start()
     pending = collections.deque()  # of [task, future, tries]
+    complete = False
     try:
         while True:
             for task in itertools.islice(tasks, 2 * workers - len(pending)):
                 pending.append([task, _submit(executor, function, task), 1])
             if not pending:
+                complete = True
                 return
             task, future, tries = pending[0]
             try:
@@ -60,12 +63,17 @@ def run_tasks(function, tasks, workers, initializer=None, initargs=()):
             pending.popleft()
             yield result
     finally:
+        if not complete:  # nobody waits for what the workers are doing
+            for process in list((executor._processes or {}).values()):
+                process.terminate()
         executor.shutdown(wait=True, cancel_futures=True)
 
 
 def _start_worker(initializer, initargs):
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to answer
+    # An exception ends the task, so that it cleans up what it was writing.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     if initializer:
         initializer(*initargs)
 
@@ -89,3 +97,10 @@ def _broken():
 
 def _succeeded(future):
     return future.done() and not future.cancelled() and future.exception() is None
+
+
+def available_memory():
+    """Bytes of memory that are free for use now."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        facts = dict(line.split(":") for line in file)
+    return int(facts["MemAvailable"].split()[0]) * 1024

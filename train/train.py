@@ -17,6 +17,12 @@ FLAGS = flags.FLAGS
 cli.define_run_flag()
 flags.DEFINE_integer("gpu", 0, "GPU to train on; without such a GPU the CPU is used.", 0)
 flags.DEFINE_string("chunks", None, "Chunks to train, such as 3 or 0-3 or 0,2,5 [default: all].")
+flags.DEFINE_integer(
+    "trainers",
+    None,
+    "Chunks trained at a time [default: 1 on a GPU; else what cores and memory allow].",
+    1,
+)
 flags.DEFINE_float("checkpoint_minutes", 10, "Most minutes between two checkpoints.", 0)
 flags.DEFINE_bool("tensorboard", False, "Write TensorBoard logs to RUN/tensorboard.")
 flags.DEFINE_bool("mixed_precision", False, "Multiply matrices in bfloat16; GPU only.")
@@ -26,11 +32,13 @@ def main():
     chunks = cli.parse_chunks(FLAGS.chunks)
     device = cli.use_gpu(FLAGS.gpu)
 
-    from solar_tf.training import train
+    from solar_tf.training import choose_trainers, train
 
+    default = 1 if device == "GPU" else choose_trainers(FLAGS.run, chunks)
     train(
         FLAGS.run,
         chunks,
+        trainers=FLAGS.trainers or default,
         checkpoint_minutes=FLAGS.checkpoint_minutes,
         tensorboard=FLAGS.tensorboard,
         mixed_precision=FLAGS.mixed_precision and device == "GPU",
