@@ -212,6 +212,8 @@ class _Inference:
                 kept[rows] = probabilities
             return spent
 
+        if self.max_m:  # compiles, or loads what was compiled before
+            retrieval.top_buckets(np.zeros((1, self.max_m), np.float32), self.max_m)
         model = load_model(self.run, chunk)
         forward, pending, done = 0.0, [], 0
         with (
@@ -290,7 +292,7 @@ def _report(run, result):
     say(
         f"{result['dataset']}: {result['num_queries']:,} queries, {result['num_labels']:,} labels, "
         f"{result['num_chunks']} chunks of {run.config.num_buckets:,} buckets, "
-        f"trained in {result['training_seconds']:.0f} s\n"
+        f"trained for {result['training_seconds']:.0f} s, summed over the chunks\n"
     )
     say(table(header, rows))
     say(
