@@ -143,7 +143,7 @@ def bench_dataset(name, dataset, config, folder):
     run = preprocess(folder, dataset, config, WORKERS)
     spent = {"preprocess": time.perf_counter() - started}
     yield bench_epoch(name, run)
-    train(folder)
+    train(folder, trainers=None)
     for options in (
         {"full": False, "top_buckets": (100,), "scores": ("probability",)},
         {"full": True},

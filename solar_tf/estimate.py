@@ -6,6 +6,7 @@ of operations, where it does not. GPU times are computed from the stated assumpt
 """
 
 import dataclasses
+import functools
 import os
 import shutil
 import time
@@ -15,14 +16,16 @@ import numpy as np
 import tensorflow as tf
 
 from solar_tf import features, hashing, records, retrieval
+from solar_tf.cli import load_tensorflow
 from solar_tf.console import say, seconds, size, table
 from solar_tf.datasets.vocabulary import Vocabulary, count_tokens
 from solar_tf.index import build_index
 from solar_tf.model import ChunkModel, inputs_of
 from solar_tf.weights import count_parameters, training_bytes
-from solar_tf.workers import available_memory
+from solar_tf.workers import available_memory, run_tasks
 
 SAMPLE_ROWS = 16_384
+QUERIES = 1000  # of a forward pass
 MEASURE_SECONDS = 8.0  # for each of the measured parts
 MEASURED_LABELS = 2_000_000  # an index of more labels is not built; its time is scaled
 SHUFFLE_ROWS = 200_000  # at most two blocks of the shuffle are in memory
@@ -43,7 +46,7 @@ class Sample:
     record_bytes: float  # of a row in one chunk
     shared_bytes: float  # of a row, whatever the number of chunks
     preprocess_seconds: float  # of a row, in one process
-    batch: dict  # tensors of one training batch
+    batch: dict  # arrays of one training batch
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Estimate:
     preprocess_seconds: float
     step_seconds: float
     chunk_seconds: float
+    trainers: int  # chunks trained at a time
     ms_forward: float
     ms_top_m: float
     ms_rank: float
@@ -79,6 +83,12 @@ def sizes(config, input_dim, num_labels, tokens=9.0):
     return parameters, memory, 4 * parameters * config.num_chunks, index
 
 
+def choose_trainers(config, input_dim, num_chunks):
+    """How many trainers of one chunk the CPU has cores, memory and chunks for."""
+    fit = int(0.9 * available_memory() // training_bytes(config, input_dim))
+    return max(1, min(os.cpu_count(), num_chunks, fit))
+
+
 def estimate(dataset, config, workers):
     """The Estimate of preprocess, train and infer for this dataset and config."""
     sample = _sample(dataset, config)
@@ -87,7 +97,9 @@ def estimate(dataset, config, workers):
     tokens = 0 if dense else len(sample.batch["ids"]) / config.batch_size
     parameters, memory, weights, index = sizes(config, input_dim, sample.num_labels, tokens)
     memory += sample.record_bytes * min(SHUFFLE_ROWS, sample.num_rows)
-    step, forward, top_m, measured = _measure_chunk(config, input_dim, dense, sample, memory)
+    trainers = choose_trainers(config, input_dim, config.num_chunks)
+    step, measured = _measure_step(config, input_dim, dense, sample.batch, trainers)
+    forward, top_m = _measure_queries(config, input_dim, dense, sample.batch)
     steps = -(-sample.num_rows // config.batch_size) * config.epochs
     all_rows = sample.num_rows + sample.num_queries
     flops = 6 * config.batch_size * config.hidden_dim * config.num_buckets
@@ -105,6 +117,7 @@ def estimate(dataset, config, workers):
         preprocess_seconds=all_rows * sample.preprocess_seconds / workers,
         step_seconds=step,
         chunk_seconds=step * steps,
+        trainers=trainers,
         ms_forward=1e3 * forward * config.num_chunks,
         ms_top_m=1e3 * top_m * config.num_chunks,
         ms_rank=1e3 * _measure_rank(config, sample.num_labels),
@@ -182,29 +195,66 @@ def _batch(columns, dense, batch_size):
         batch["values"] = take(records.VALUES)[1]
     else:
         batch["dense"] = dense[chosen]
-    return {name: tf.constant(array) for name, array in batch.items()}
+    return batch
 
 
-def _measure_chunk(config, input_dim, dense, sample, memory):
-    """Seconds of a step, and of one query's forward pass and top m, in one chunk."""
+def _measure_step(config, input_dim, dense, batch, trainers):
+    """Seconds of a training step when as many trainers as will run do run, and how measured."""
     shrink = 1
-    while memory / shrink > 0.8 * available_memory() and config.hidden_dim // (2 * shrink):
+    while training_bytes(
+        narrow(config, shrink), input_dim
+    ) > 0.8 * available_memory() and config.hidden_dim // (2 * shrink):
         shrink *= 2
-    config = dataclasses.replace(config, hidden_dim=config.hidden_dim // shrink)
-    model = ChunkModel(config, input_dim, 0, dense=dense)
+    measured = f"{trainers} at a time" if trainers > 1 else "one at a time"
+    if shrink > 1:
+        hidden = narrow(config, shrink).hidden_dim
+        measured += f", at hidden_dim {hidden}, times {shrink}: the full size does not fit"
+    job = functools.partial(_time_steps, narrow(config, shrink), input_dim, dense, batch)
+    start = (load_tensorflow, (1,)) if trainers > 1 else ()
+    return shrink * float(
+        np.mean(list(run_tasks(job, range(trainers), trainers, *start)))
+    ), measured
+
+
+def narrow(config, shrink):
+    """The config with a hidden layer `shrink` times narrower: its steps take that much less."""
+    return dataclasses.replace(config, hidden_dim=config.hidden_dim // shrink)
+
+
+def _time_steps(config, input_dim, dense, batch, chunk):
+    model = ChunkModel(config, input_dim, chunk, dense=dense)
     model.make_moments()
+    batch = {name: tf.constant(array) for name, array in batch.items()}
     rate = tf.constant(1e-3)
-    step = _median_seconds(lambda: float(model.train_batch(sample.batch, rate)))
-    inputs = inputs_of(sample.batch)
+    return _median_seconds(lambda: float(model.train_batch(batch, rate)))
+
+
+def _measure_queries(config, input_dim, dense, batch):
+    """Seconds of one query's forward pass (all cores) and top m (one core) in one chunk."""
+    shrink = 1
+    while 4 * count_parameters(narrow(config, shrink), input_dim) > 0.5 * available_memory():
+        shrink *= 2
+    model = ChunkModel(narrow(config, shrink), input_dim, 0, dense=dense)
+    # As many queries as in a forward pass of stage 3.
+    times = -(-QUERIES // config.batch_size)
+    inputs = {name: tf.constant(a) for name, a in inputs_of(_repeat(batch, times)).items()}
     forward = _median_seconds(lambda: model.probabilities(inputs).numpy())
     probabilities = model.probabilities(inputs).numpy()
     m = min(100, config.num_buckets)
     top_m = _median_seconds(lambda: retrieval.top_buckets(probabilities, m))
-    measured = "at full size"
-    if shrink > 1:
-        measured = f"at hidden_dim {config.hidden_dim}, times {shrink}: the full size does not fit"
-    queries = len(probabilities)
-    return shrink * step, shrink * forward / queries, top_m / queries, measured
+    return shrink * forward / len(probabilities), top_m / len(probabilities)
+
+
+def _repeat(batch, times):
+    """The rows of a batch several times over."""
+    out = {}
+    for name, array in batch.items():
+        if name.endswith("splits"):
+            ends = [array[1:] + i * array[-1] for i in range(times)]
+            out[name] = np.concatenate([array[:1], *ends]).astype(np.int32)
+        else:
+            out[name] = np.concatenate([array] * times)
+    return out
 
 
 def _measure_rank(config, num_labels, m=100):
@@ -245,7 +295,7 @@ def _median_seconds(function):
 def report(root, dataset, config, workers):
     """Print the estimate, and what will not fit."""
     found = estimate(dataset, config, workers)
-    total = found.chunk_seconds * config.num_chunks
+    total = found.chunk_seconds * -(-config.num_chunks // found.trainers)
     rows = [
         ("parameters of a chunk", f"{found.parameters:,}"),
         ("memory of a trainer", size(found.train_memory)),

@@ -10,7 +10,6 @@ import functools
 import importlib.util
 import json
 import math
-import os
 import shutil
 import time
 
@@ -22,10 +21,11 @@ from solar_tf.batches import damage_explained, read_batches
 from solar_tf.cli import load_tensorflow
 from solar_tf.console import progress, say, seconds, table
 from solar_tf.errors import UserError
+from solar_tf.estimate import choose_trainers
 from solar_tf.model import ChunkModel, log_odds
 from solar_tf.rundir import atomic_folder, claim, open_run, sweep, write_json
-from solar_tf.weights import NAMES, load_weights, read_state, save_weights, training_bytes
-from solar_tf.workers import available_memory, run_tasks
+from solar_tf.weights import NAMES, load_weights, read_state, save_weights
+from solar_tf.workers import run_tasks
 
 CHECK_EVERY = 50  # steps between looks at the loss, each of which waits for the device
 
@@ -34,8 +34,8 @@ def train(root, chunks=None, trainers=1, **options):
     """Train the chunks of a run that nobody else trains; `chunks` limits which.
 
     Several trainers are processes of one thread each, with a chunk of their own. On a CPU
-    that beats one trainer with many threads, since half of a step's operations use but one.
-    `options` are ChunkTrainer's.
+    that beats one trainer with many threads, since half of a step's operations use but one;
+    None stands for as many as it has cores and memory for. `options` are ChunkTrainer's.
     """
     run = open_run(root)
     wanted = list(range(run.config.num_chunks)) if chunks is None else chunks
@@ -44,6 +44,7 @@ def train(root, chunks=None, trainers=1, **options):
             raise UserError(
                 f"--chunks {chunk}: this run has chunks 0 to {run.config.num_chunks - 1}"
             )
+    trainers = trainers or choose_trainers(run.config, run.input_dim, len(wanted))
     job = functools.partial(_train_chunk, run, trainers=trainers, **options)
     start = (load_tensorflow, (1,)) if trainers > 1 else ()
     trained = []
@@ -54,14 +55,6 @@ def train(root, chunks=None, trainers=1, **options):
             break
         trained += done
     _report(run, wanted, trained)
-
-
-def choose_trainers(root, chunks=None):
-    """How many trainers the CPU has cores, memory and chunks for."""
-    run = open_run(root)
-    chunks = run.config.num_chunks if chunks is None else len(chunks)
-    fit = int(0.9 * available_memory() // training_bytes(run.config, run.input_dim))
-    return max(1, min(os.cpu_count(), chunks, fit))
 
 
 def _train_chunk(run, chunk, trainers, **options):

@@ -32,13 +32,12 @@ def main():
     chunks = cli.parse_chunks(FLAGS.chunks)
     device = cli.use_gpu(FLAGS.gpu)
 
-    from solar_tf.training import choose_trainers, train
+    from solar_tf.training import train
 
-    default = 1 if device == "GPU" else choose_trainers(FLAGS.run, chunks)
     train(
         FLAGS.run,
         chunks,
-        trainers=FLAGS.trainers or default,
+        trainers=FLAGS.trainers or (1 if device == "GPU" else None),
         checkpoint_minutes=FLAGS.checkpoint_minutes,
         tensorboard=FLAGS.tensorboard,
         mixed_precision=FLAGS.mixed_precision and device == "GPU",
