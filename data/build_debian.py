@@ -125,7 +125,7 @@ def main():
     os.makedirs(args.out, exist_ok=True)
     checksums = {}
     for part in ("train", "test", "labels"):
-        raw = ("\n".join(split[part]) + "\n").encode()
+        raw = "".join(f"{line}\n" for line in split[part]).encode()
         path = os.path.join(args.out, f"{part}.txt.xz")
         with open(path, "wb") as file:
             file.write(lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME))

@@ -1,4 +1,4 @@
-"""Stage 2 (§3.2): train chunks, one after another, each for itself.
+"""Stage 2 (§3.2): train the chunks, each for itself.
 
 Any number of trainers may work on a run: each takes the next chunk that nobody holds.
 A trainer that is killed loses at most the work since its last checkpoint; the resumed
