@@ -83,6 +83,7 @@ class _Inference:
         self.max_m = max((setting.m for setting in settings), default=0)
         self.full = any(setting.m == FULL for setting in settings)
         self.num_queries = run.summary["test"]["rows"]
+        self.model = None  # of the chunk in work
         batches = math.ceil(min(self.num_queries, MOST_QUERIES) / BATCH_SIZE)
         if self.full:
             bytes_per_batch = 4 * len(chunks) * run.config.num_buckets * BATCH_SIZE
@@ -163,15 +164,18 @@ class _Inference:
             part = read_arrays(path, "infer.py")
             if str(part["key"]) == self.key:
                 return part
-        if not files.stacked("labels").exists():
-            stack_indexes(self.run, files, self.full)
         costs = {"forward": 0.0, "top_m": 0.0}
-        for chunk in self.chunks:
-            for name, cost in self._forward(block, chunk, start, stop, files).items():
-                costs[name] += cost
+
+        def prepare():
+            if not files.stacked("labels").exists():
+                stack_indexes(self.run, files, self.full)
+            for chunk in self.chunks:
+                for name, cost in self._forward(block, chunk, start, stop, files).items():
+                    costs[name] += cost
+
         part = {"key": np.array(self.key)}
         ranked = rank_block(
-            files, self.settings, stop - start, self.top_labels, self.floor, self.workers
+            files, self.settings, stop - start, self.top_labels, self.floor, self.workers, prepare
         )
         for setting, ids, scores, candidates, cost in ranked:
             part[f"{setting.key}_ids"] = ids
@@ -214,15 +218,15 @@ class _Inference:
 
         if self.max_m:  # compiles, or loads what was compiled before
             retrieval.top_buckets(np.zeros((1, self.max_m), np.float32), self.max_m)
-        model = load_model(self.run, chunk)
+        self.model = load_model(self.run, chunk, self.model)
         forward, pending, done = 0.0, [], 0
         with (
             progress(num_queries, f"chunk {chunk}: forward", "query") as bar,
             ThreadPoolExecutor(1) as thread,
         ):
-            for batch in _query_batches(self.run, chunk, start, stop):
+            for batch in query_batches(self.run, chunk, start, stop):
                 began = time.perf_counter()
-                probabilities = model.probabilities(inputs_of(batch)).numpy()
+                probabilities = self.model.probabilities(inputs_of(batch)).numpy()
                 forward += time.perf_counter() - began
                 rows = slice(done, done + len(probabilities))
                 if len(pending) > 1:
@@ -257,15 +261,19 @@ def _weights_key(run, chunk):
     return read_state(run.paths.chunk(chunk))["sha256"]
 
 
-def load_model(run, chunk):
-    """A trained chunk."""
+def load_model(run, chunk, model=None):
+    """A trained chunk; in the place of another, whose traced function it takes over."""
     shapes = weight_shapes(run.config, run.input_dim)
     weights = load_weights(run.paths.chunk(chunk), shapes, mapped=True)
-    dense = run.dataset["kind"] == "dense"
-    return ChunkModel(run.config, run.input_dim, chunk, dense=dense, weights=weights)
+    if model is None:
+        dense = run.dataset["kind"] == "dense"
+        return ChunkModel(run.config, run.input_dim, chunk, dense=dense, weights=weights)
+    for name, variable in model.weights_by_name().items():
+        variable.assign(weights[name])
+    return model
 
 
-def _query_batches(run, chunk, start, stop):
+def query_batches(run, chunk, start, stop):
     """The test queries start to stop in batches, in order; start is a multiple of BATCH_SIZE."""
     shards = range(run.summary["test"]["shards"])
     files = [run.paths.records("test", chunk, shard) for shard in shards]

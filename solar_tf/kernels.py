@@ -96,18 +96,36 @@ def _offer(heap, key):
 
 
 @compiled
+def _floor_of(values, m):
+    """A number that m of the values reach, and few others: bisection, whose counts are vectors."""
+    low, high = np.uint32(0), values.max()
+    while low < high:
+        middle = high - (high - low) // np.uint32(2)
+        reach = 0
+        for i in range(len(values)):
+            reach += values[i] >= middle
+        if reach < m:
+            high = middle - np.uint32(1)
+        else:
+            low = middle
+            if reach <= m + m // 8:
+                break
+    return low
+
+
+@compiled
 def top_keys(bits, keys):
     """The m largest values of each row, best first: bits uint32 [Q, B] -> keys uint64 [Q, m].
 
-    The m-th largest of the maxima of small groups is a floor under the m-th largest
-    value, since m groups hold a value at or over it. Few values pass it; those are sorted.
+    A floor that m of the maxima of small groups reach is one under the m-th largest value,
+    since m groups hold a value at or over it. Few values pass it; those are sorted.
     """
     num_buckets, m = bits.shape[1], keys.shape[1]
-    # With three groups or more for each survivor, few others pass the floor.
-    size = num_buckets // (3 * m)
-    size = max(size - size % 32, 1)  # whole vector registers
+    size = 1
+    while 4 * m * size <= num_buckets:  # two groups or more for each survivor
+        size *= 2  # whole vector registers
     maxima = np.empty((num_buckets + size - 1) // size, np.uint32)
-    passed = np.empty(num_buckets, np.uint64)
+    passed = np.empty(num_buckets + 1, np.uint64)
     for q in range(bits.shape[0]):
         for g in range(len(maxima)):
             group = bits[q, g * size : (g + 1) * size]
@@ -115,15 +133,14 @@ def top_keys(bits, keys):
             for i in range(len(group)):
                 largest = max(largest, group[i])
             maxima[g] = largest
-        floor = np.partition(maxima, len(maxima) - m)[len(maxima) - m]
+        floor = _floor_of(maxima, m)
         count = 0
         for g in range(len(maxima)):
             if maxima[g] >= floor:
                 group = bits[q, g * size : (g + 1) * size]
                 for i in range(len(group)):
-                    if group[i] >= floor:
-                        passed[count] = _key(group[i], g * size + i)
-                        count += 1
+                    passed[count] = _key(group[i], g * size + i)
+                    count += group[i] >= floor  # no branch to mispredict
         keys[q] = np.sort(passed[:count])[::-1][:m]
 
 

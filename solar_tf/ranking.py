@@ -4,6 +4,7 @@ Everything large is a file that the workers map: the stacked inverted indexes, t
 buckets and, for SOLAR-full, all probabilities of each chunk. A task is a few numbers.
 """
 
+import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,27 +80,36 @@ def stack_indexes(run, files, full):
         stack.flush()
 
 
-def rank_block(files, settings, num_queries, k, floor, workers):
+def rank_block(files, settings, num_queries, k, floor, workers, prepare=lambda: None):
     """Rank the queries of a block in every setting.
 
-    Yields per setting: the setting, ids [Q, k], scores [Q, k], candidates [Q] and the seconds
-    of one core that it took.
+    `prepare()` makes the files of the queries; the processes start up meanwhile. Yields per
+    setting: the setting, ids [Q, k], scores [Q, k], candidates [Q] and the seconds of one core
+    that it took.
     """
 
-    def tasks():
-        for setting in settings:
-            step = QUERIES_PER_TASK[setting.m == FULL]
-            for start in range(0, num_queries, step):
-                yield setting, start, min(start + step, num_queries)
+    with contextlib.ExitStack() as stack:
+        bar = None
 
-    # Results go through files, too: a worker that is killed cannot break off a message then.
-    for setting in settings:
-        for name, dtype in RESULTS.items():
-            shape = (num_queries,) if name == "candidates" else (num_queries, k)
-            np.lib.format.open_memmap(files.result(setting, name), "w+", dtype, shape)
-    spent = 0.0
-    with progress(len(settings) * num_queries, "ranking", "query") as bar:
+        def tasks():
+            nonlocal bar
+            yield from [None] * workers
+            prepare()
+            # Results go through files, too: a worker that is killed cannot break off a message.
+            for setting in settings:
+                for name, dtype in RESULTS.items():
+                    shape = (num_queries,) if name == "candidates" else (num_queries, k)
+                    np.lib.format.open_memmap(files.result(setting, name), "w+", dtype, shape)
+            bar = stack.enter_context(progress(len(settings) * num_queries, "ranking", "query"))
+            for setting in settings:
+                step = QUERIES_PER_TASK[setting.m == FULL]
+                for start in range(0, num_queries, step):
+                    yield setting, start, min(start + step, num_queries)
+
+        spent = 0.0
         for task, cost in run_tasks(_rank_task, tasks(), workers, _start_worker, (files, k, floor)):
+            if task is None:
+                continue
             setting, start, stop = task
             spent += cost
             bar.update(stop - start)
@@ -149,15 +159,13 @@ class _Worker:
 def _start_worker(files, k, floor):
     global _worker
     _worker = _Worker(files, k, floor)
-    # The first call of a kernel loads its machine code; no query should be charged for it.
-    _worker.warm = set()
 
 
 def _rank_task(task):
+    if task is None:
+        _load_kernels()
+        return None, 0.0
     setting, start, stop = task
-    if setting.m not in _worker.warm:
-        _worker.rank(setting, slice(start, start + 1))
-        _worker.warm.add(setting.m)
     rows = slice(start, stop)
     started = time.perf_counter()
     results = _worker.rank(setting, rows)
@@ -165,3 +173,12 @@ def _rank_task(task):
     for name, result in zip(RESULTS, results, strict=True):
         _worker.map(_worker.files.result(setting, name), "r+")[rows] = result
     return task, spent
+
+
+def _load_kernels():
+    """The first call of a kernel loads its machine code: no query should be charged for it."""
+    weights = np.ones((1, 1, 1), np.float32)
+    offsets, labels = np.array([[0, 1]], np.uint32), np.zeros((1, 1), np.int32)
+    retrieval.rank(np.zeros((1, 1, 1), np.int32), weights, offsets, labels, 1)
+    for narrow in (np.uint16, np.int32):
+        retrieval.rank_full(weights, np.zeros((1, 1), narrow), 1)
