@@ -1,5 +1,6 @@
 """Package metadata; pyproject.toml holds the settings of the tools."""
 
+import json
 import re
 from pathlib import Path
 
@@ -7,7 +8,15 @@ from setuptools import find_packages, setup
 
 here = Path(__file__).parent
 version = re.search(r'__version__ = "(.+)"', (here / "solar_tf/__init__.py").read_text())[1]
-datasets = sorted(card.parent.name for card in here.glob("data/*/card.json"))
+
+# The cards and the datasets that they pin travel inside the package, where solar_tf/embedded is
+# a link to data/; what else lies beside a card, such as a download of gigabytes, does not.
+cards = {card.parent.name: json.loads(card.read_bytes()) for card in here.glob("data/*/card.json")}
+embedded = [
+    f"embedded/{name}/{file}"
+    for name, card in sorted(cards.items())
+    for file in ("card.json", *card.get("sha256", ()))
+]
 
 setup(
     name="solar-tf",
@@ -18,8 +27,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["solar_tf", "solar_tf.*"]),
-    # The embedded datasets travel inside the package: solar_tf/embedded is a link to data/.
-    package_data={"solar_tf": [f"embedded/{name}/*" for name in datasets]},
+    package_data={"solar_tf": embedded},
     scripts=["preprocess/preprocess.py", "train/train.py", "infer/infer.py"],
     install_requires=[
         "absl-py>=2.1",
@@ -31,8 +39,16 @@ setup(
         "tqdm>=4.66",
     ],
     extras_require={
+        "baselines": ["faiss-cpu>=1.9", "omikuji>=0.5"],
         "bench": ["sparse_dot_topn>=1.1"],
+        "plot": ["matplotlib>=3.8"],
         "tensorboard": ["tensorboard>=2.18"],
-        "test": ["hypothesis>=6.100", "pytest>=8", "ruff~=0.17.4", "tensorboard>=2.18"],
+        "test": [
+            "hypothesis>=6.100",
+            "omikuji>=0.5",
+            "pytest>=8",
+            "ruff~=0.17.4",
+            "tensorboard>=2.18",
+        ],
     },
 )

@@ -44,7 +44,7 @@ def hold_out(data, out):
 
 def judge(run, chunk):
     """Bucket metrics of a trained chunk on the run's test rows."""
-    from solar_tf.inference import query_batches, load_model
+    from solar_tf.inference import load_model, query_batches
     from solar_tf.model import inputs_of
 
     model = load_model(run, chunk)

@@ -4,11 +4,14 @@
     preprocess.py                                    the embedded default, Debian packages
     preprocess.py --train train.txt --test test.txt --labels labels.txt --run my_run
     preprocess.py --train train.txt --preset debian --num_chunks 8 --epochs 20
+    preprocess.py --train trn.json.gz --test tst.json.gz --labels lbl.json.gz
+    preprocess.py --train trn_X_Xf.txt --test tst_X_Xf.txt        finds trn_X_Y.txt, tst_X_Y.txt
     preprocess.py --preset books --estimate          what it would take; nothing is written
 
 Rows are titles, `label,label<TAB>text`, or the XML-Repo's `label,label feature:value ...`
-under a header `rows features labels`; the format is recognised. Compressed files (.gz, .xz)
-are read as they are. Line i of the labels file is the title of label i.
+under a header `rows features labels`, or one of the other formats of docs/data.md; the format
+is recognised. Compressed files (.gz, .xz) are read as they are. Line i of the labels file is
+the title of label i.
 """
 
 import os
@@ -23,6 +26,15 @@ flags.DEFINE_string("dataset", "debian", "A dataset with a card; ignored when --
 flags.DEFINE_string("train", None, "Your own training rows, in place of --dataset.")
 flags.DEFINE_string("test", None, "Your own test rows; without them nothing is evaluated.")
 flags.DEFINE_string("labels", None, "Titles of your own labels, one a line.")
+for split in ("train", "test"):
+    text = f"Labels of the --{split} rows, if in a file of their own that is not found by its name."
+    flags.DEFINE_string(f"{split}_labels", None, text)
+flags.DEFINE_string(
+    "filter",
+    None,
+    "Lines `row label` of what is not evaluated [default: filter_labels_test.txt beside --test; "
+    "--filter= for none].",
+)
 flags.DEFINE_string("format", "auto", "Format of --train and --test, if not recognised.")
 flags.DEFINE_string(
     "preset", None, "Configuration to start from [default: the dataset's own, or debian]."
@@ -38,7 +50,8 @@ def main():
     from solar_tf.presets import load_preset
 
     if FLAGS.train:
-        dataset = open_files(FLAGS.train, FLAGS.test, FLAGS.labels, FLAGS.format)
+        roles = ("test", "labels", "format", "train_labels", "test_labels", "filter")
+        dataset = open_files(FLAGS.train, **{role: FLAGS[role].value for role in roles})
     else:
         dataset = open_named(FLAGS.dataset)
     config = load_preset(FLAGS.preset or dataset.preset, **cli.config_flags())

@@ -5,6 +5,7 @@ for a thousand rows costs a small part of a thousand calls (benchmarks/bench_rec
 """
 
 import contextlib
+import functools
 
 import numpy as np
 import tensorflow as tf
@@ -53,7 +54,8 @@ def read_batches(
         order = generator.permutation(len(paths))
         sources = [[source[k] for k in order] for source in sources]
         batches = _shuffle(sources, batch_size, shuffle_rows, generator.integers(2**62))
-    batches = batches.skip(skip).map(lambda *records: _parse(records, dense_dim)).prefetch(2)
+    parse = _parser(len(sources), dense_dim)
+    batches = batches.skip(skip).map(lambda *records: parse(records)).prefetch(2)
     options = tf.data.Options()
     options.deterministic = True
     # Nothing here is left to tune, and the tuner's bookkeeping costs more than it saves.
@@ -103,6 +105,13 @@ def _shuffle(sources, batch_size, shuffle_rows, key):
         )
 
     return _read(sources, block_size).prefetch(1).enumerate().flat_map(batches_of_block)
+
+
+@functools.cache
+def _parser(num_sources, dense_dim):
+    """`_parse`, traced once for all datasets: inference opens one for each chunk."""
+    records = (tf.TensorSpec([None], tf.string),) * num_sources
+    return tf.function(functools.partial(_parse, dense_dim=dense_dim), input_signature=(records,))
 
 
 def _parse(records, dense_dim):

@@ -1,30 +1,35 @@
 """What a run will take, before any work: memory, disk, time per chunk, ms per query.
 
-Sizes are arithmetic. Times come from a few measured steps on a sample of the data with the
-real kernels, at the real size where memory allows and at a smaller one, scaled by the number
-of operations, where it does not. GPU times are computed from the stated assumptions.
+Sizes are arithmetic. Times come from stage 1 on the first rows of the data and from a few
+measured steps with the real kernels, at the real size where memory allows and at a smaller
+one, scaled by the number of operations, where it does not. GPU times are computed from the
+stated assumptions.
 """
 
 import dataclasses
 import functools
+import itertools
 import os
 import shutil
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
-from solar_tf import features, hashing, records, retrieval
+from solar_tf import hashing, retrieval
+from solar_tf.batches import read_batches
 from solar_tf.cli import load_tensorflow
 from solar_tf.console import say, seconds, size, table
-from solar_tf.datasets.vocabulary import Vocabulary, count_tokens
+from solar_tf.datasets.source import Source
 from solar_tf.index import build_index
 from solar_tf.model import ChunkModel, inputs_of
+from solar_tf.preprocessing import make_run
 from solar_tf.weights import count_parameters, training_bytes
 from solar_tf.workers import available_memory, run_tasks
 
-SAMPLE_ROWS = 16_384
 QUERIES = 1000  # of a forward pass
 MEASURE_SECONDS = 8.0  # for each of the measured parts
 MEASURED_LABELS = 2_000_000  # an index of more labels is not built; its time is scaled
@@ -38,15 +43,34 @@ GPU_EFFICIENCY = 0.5
 
 @dataclass(frozen=True)
 class Sample:
-    """Some rows of a dataset, and what they say about all of them."""
+    """What stage 1 makes of the first rows, and what that says about all of them."""
 
     num_rows: int  # of the whole training split
     num_queries: int  # of the whole test split
     num_labels: int
-    record_bytes: float  # of a row in one chunk
-    shared_bytes: float  # of a row, whatever the number of chunks
-    preprocess_seconds: float  # of a row, in one process
+    records_bytes: float  # of all rows in all chunks
+    preprocess_seconds: float  # of all rows
     batch: dict  # arrays of one training batch
+
+    @property
+    def tokens(self):
+        """Of a row, on average; dense rows have none."""
+        return len(self.batch.get("ids", ())) / (len(self.batch["bucket_splits"]) - 1)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """The first blocks of a source."""
+
+    source: Source
+    num_blocks: int
+    num_rows = None
+
+    def blocks(self, rows_per_block):
+        return itertools.islice(self.source.blocks(rows_per_block), self.num_blocks)
+
+    def __getattr__(self, name):
+        return getattr(object.__getattribute__(self, "source"), name)
 
 
 @dataclass(frozen=True)
@@ -91,30 +115,29 @@ def choose_trainers(config, input_dim, num_chunks):
 
 def estimate(dataset, config, workers):
     """The Estimate of preprocess, train and infer for this dataset and config."""
-    sample = _sample(dataset, config)
+    sample = _sample(dataset, config, workers)
     dense = dataset.kind == "dense"
     input_dim = dataset.num_features if dense else config.feature_dim
-    tokens = 0 if dense else len(sample.batch["ids"]) / config.batch_size
-    parameters, memory, weights, index = sizes(config, input_dim, sample.num_labels, tokens)
-    memory += sample.record_bytes * min(SHUFFLE_ROWS, sample.num_rows)
+    sized = sizes(config, input_dim, sample.num_labels, sample.tokens)
+    parameters, memory, weights, index = sized
+    row_bytes = sample.records_bytes / (sample.num_rows + sample.num_queries) / config.num_chunks
+    memory += row_bytes * min(SHUFFLE_ROWS, sample.num_rows)
     trainers = choose_trainers(config, input_dim, config.num_chunks)
     step, measured = _measure_step(config, input_dim, dense, sample.batch, trainers)
     forward, top_m = _measure_queries(config, input_dim, dense, sample.batch)
     steps = -(-sample.num_rows // config.batch_size) * config.epochs
-    all_rows = sample.num_rows + sample.num_queries
     flops = 6 * config.batch_size * config.hidden_dim * config.num_buckets
-    touched = 28 * (
-        config.hidden_dim * config.num_buckets + tokens * config.batch_size * config.hidden_dim
-    )
+    rows = config.num_buckets + sample.tokens * config.batch_size  # that a step reads and writes
+    touched = 28 * config.hidden_dim * rows
     return Estimate(
         parameters=parameters,
         train_memory=memory,
         checkpoint_bytes=12 * parameters,
-        records_bytes=all_rows * (sample.record_bytes * config.num_chunks + sample.shared_bytes),
+        records_bytes=sample.records_bytes,
         index_bytes=index,
         weights_bytes=weights,
         rank_memory=index + 4 * sample.num_labels * (1 + workers),
-        preprocess_seconds=all_rows * sample.preprocess_seconds / workers,
+        preprocess_seconds=sample.preprocess_seconds,
         step_seconds=step,
         chunk_seconds=step * steps,
         trainers=trainers,
@@ -129,73 +152,41 @@ def estimate(dataset, config, workers):
     )
 
 
-def _sample(dataset, config):
-    """Read some rows, and count all."""
-    block = next(dataset.train.blocks(SAMPLE_ROWS))
-    began = time.perf_counter()
-    rows = dataset.train.parse(block)
-    spent = time.perf_counter() - began
-    num_labels = dataset.num_labels or int(rows.labels.max(initial=0)) + 1
-    shared = {"labels": (rows.label_splits, rows.labels)}
-    buckets = hashing.hash_ids(rows.labels, 0, config.num_buckets)
-    columns = {records.BUCKETS: hashing.or_targets(rows.label_splits, buckets)}
-    if dataset.kind == "dense":
-        splits = np.arange(len(rows) + 1) * rows.dense.shape[1]
-        shared["dense"] = splits, rows.dense.ravel()
-    else:
-        splits, ids, values = rows.feature_splits, rows.features, rows.values
-        if dataset.kind == "text":
-            vocabulary = Vocabulary.from_counts(count_tokens(rows.texts), len(rows))
+def _sample(dataset, config, workers):
+    """Run stage 1 on a few blocks, then on three times as many; and count all rows."""
+    sources = [source for source in (dataset.train, dataset.test) if source]
+    totals = [source.count_rows() for source in sources]
+    took, read = [], []  # seconds and rows
+    with tempfile.TemporaryDirectory() as folder:
+        for blocks in (workers, 3 * workers):
+            heads = dict(zip(("train", "test"), (_Head(s, blocks) for s in sources), strict=False))
+            part = dataclasses.replace(dataset, **heads, filter_path=None)
             began = time.perf_counter()
-            splits, ids, values = vocabulary.encode(rows.texts)
-            spent += 2 * (time.perf_counter() - began)  # the scan counts what this pass encodes
-        if config.weighting == "tfidf":
-            frequencies = np.bincount(ids) if len(ids) else np.zeros(1)
-            weights = features.inverse_frequencies(frequencies, len(rows))
-            values = features.weigh(splits, ids, values, config, weights)
-        shared["features"], shared["values"] = (splits, ids), (splits, values)
-        began = time.perf_counter()
-        hashed = hashing.hash_ids(ids, 0, config.feature_dim)
-        chunk_splits, ids, values = hashing.hash_features(splits, hashed, values)
-        columns |= {records.IDS: (chunk_splits, ids), records.VALUES: (chunk_splits, values)}
-    records.encode(columns)  # compiles
-    record_bytes = len(records.encode(columns)) / len(rows)
-    spent += config.num_chunks * (time.perf_counter() - began)
-    shared_bytes = sum(flat.nbytes for _, flat in shared.values()) / len(rows)
+            run = make_run(Path(folder, str(blocks)), part, config, workers)
+            took.append(time.perf_counter() - began)
+            read.append(sum(run.summary[split]["rows"] for split in heads))
+            if read[-1] == sum(totals):
+                break
+        written = sum(
+            file.stat().st_size
+            for parent in (run.paths.summary.parent, run.paths.rows("train", 0).parent.parent)
+            for file in parent.rglob("shard_*")
+        )
+        paths = [run.paths.records("train", 0, 0)]
+        dense = {}
+        if dataset.kind == "dense":
+            dense = {"dense_paths": [run.paths.inputs("train", 0)], "dense_dim": run.input_dim}
+        batch = next(iter(read_batches(paths, config.batch_size, **dense)))
+        num_labels = run.dataset["num_labels"]
+    a_row = (took[-1] - took[0]) / (read[-1] - read[0]) if len(set(read)) > 1 else 0.0
     return Sample(
-        num_rows=dataset.train.num_rows or _count_rows(dataset.train),
-        num_queries=(dataset.test.num_rows or _count_rows(dataset.test)) if dataset.test else 0,
+        num_rows=totals[0],
+        num_queries=sum(totals[1:]),
         num_labels=num_labels,
-        record_bytes=record_bytes,
-        shared_bytes=shared_bytes,
-        preprocess_seconds=spent / len(rows),
-        batch=_batch(columns, rows.dense, config.batch_size),
+        records_bytes=written * sum(totals) / read[-1],
+        preprocess_seconds=took[-1] + max(a_row, 0.0) * (sum(totals) - read[-1]),
+        batch={name: tensor.numpy() for name, tensor in batch.items()},
     )
-
-
-def _count_rows(source):
-    return sum(block.num_rows for block in source.blocks(SAMPLE_ROWS))
-
-
-def _batch(columns, dense, batch_size):
-    """The first rows of the sample, again and again if need be, as a training batch."""
-    num_rows = len(columns[records.BUCKETS][0]) - 1
-    chosen = np.arange(batch_size) % num_rows
-
-    def take(name):
-        splits, flat = columns[name]
-        parts = [flat[splits[row] : splits[row + 1]] for row in chosen]
-        ends = np.cumsum([len(part) for part in parts])
-        return np.concatenate([[0], ends]).astype(np.int32), np.concatenate(parts)
-
-    splits, buckets = take(records.BUCKETS)
-    batch = {"buckets": buckets, "bucket_splits": splits}
-    if dense is None:
-        batch["row_splits"], batch["ids"] = take(records.IDS)
-        batch["values"] = take(records.VALUES)[1]
-    else:
-        batch["dense"] = dense[chosen]
-    return batch
 
 
 def _measure_step(config, input_dim, dense, batch, trainers):
@@ -224,6 +215,7 @@ def narrow(config, shrink):
 def _time_steps(config, input_dim, dense, batch, chunk):
     model = ChunkModel(config, input_dim, chunk, dense=dense)
     model.make_moments()
+    batch = _of_size(batch, config.batch_size)
     batch = {name: tf.constant(array) for name, array in batch.items()}
     rate = tf.constant(1e-3)
     return _median_seconds(lambda: float(model.train_batch(batch, rate)))
@@ -235,9 +227,8 @@ def _measure_queries(config, input_dim, dense, batch):
     while 4 * count_parameters(narrow(config, shrink), input_dim) > 0.5 * available_memory():
         shrink *= 2
     model = ChunkModel(narrow(config, shrink), input_dim, 0, dense=dense)
-    # As many queries as in a forward pass of stage 3.
-    times = -(-QUERIES // config.batch_size)
-    inputs = {name: tf.constant(a) for name, a in inputs_of(_repeat(batch, times)).items()}
+    batch = inputs_of(_of_size(batch, QUERIES))
+    inputs = {name: tf.constant(array) for name, array in batch.items()}
     forward = _median_seconds(lambda: model.probabilities(inputs).numpy())
     probabilities = model.probabilities(inputs).numpy()
     m = min(100, config.num_buckets)
@@ -245,8 +236,9 @@ def _measure_queries(config, input_dim, dense, batch):
     return shrink * forward / len(probabilities), top_m / len(probabilities)
 
 
-def _repeat(batch, times):
-    """The rows of a batch several times over."""
+def _of_size(batch, size):
+    """`size` rows or a few more: those of a batch, again and again if need be."""
+    times = -(-size // (len(batch["bucket_splits"]) - 1))
     out = {}
     for name, array in batch.items():
         if name.endswith("splits"):

@@ -129,3 +129,12 @@ def filter_pairs(ids, scores, splits, filtered_labels):
     ids = np.where(removed, PADDING, ids).astype(ids.dtype)
     scores = np.where(removed, -np.inf, scores).astype(scores.dtype)
     return np.take_along_axis(ids, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+
+def without_pairs(splits, labels, filter_splits, filtered_labels):
+    """The truth without each query's filtered labels, all in CSR form: splits [Q + 1], labels."""
+    rows = np.arange(len(splits) - 1, dtype=np.int64) << 32
+    keys = np.repeat(rows, np.diff(splits)) + labels
+    kept = ~np.isin(keys, np.repeat(rows, np.diff(filter_splits)) + filtered_labels)
+    counts = np.bincount(keys[kept] >> 32, minlength=len(rows))
+    return np.concatenate([[0], np.cumsum(counts)]), labels[kept]

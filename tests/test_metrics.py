@@ -13,6 +13,7 @@ from solar_tf.metrics import (
     inverse_propensity,
     precision_at,
     r_precision_at,
+    without_pairs,
 )
 
 NUM_LABELS, WIDTH, KS = 12, 6, (1, 3, 5, 10)
@@ -156,3 +157,16 @@ def test_filtered_pairs_vanish_and_the_rest_moves_up(queries, data):
         assert new_ids[row].tolist() == expected + [-1] * (WIDTH - len(kept))
         assert new_scores[row, : len(kept)].tolist() == [WIDTH - rank for rank in kept]
         assert np.isneginf(new_scores[row]).sum() == len(predicted) - len(kept)
+
+
+@given(st.lists(st.tuples(st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9))), min_size=1))
+def test_filtered_labels_leave_the_truth(rows):
+    def ragged(sets):
+        splits = np.concatenate([[0], np.cumsum([len(x) for x in sets])])
+        return splits, np.array([i for x in sets for i in sorted(x)], np.int32)
+
+    true, filtered = zip(*rows, strict=True)
+    splits, labels = without_pairs(*ragged(true), *ragged(filtered))
+    kept = [x - y for x, y in rows]
+    assert splits.tolist() == ragged(kept)[0].tolist()
+    assert labels.tolist() == ragged(kept)[1].tolist()

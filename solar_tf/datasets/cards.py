@@ -1,7 +1,8 @@
 """Dataset cards: NAME/card.json in a folder of datasets.
 
 Such folders are $SOLAR_DATA, if it is set, and the one shipped with the package; the first that
-has the name wins.
+has the name wins. The files that a card names are looked for in NAME/ of every such folder:
+most cards are shipped without the data, which goes to $SOLAR_DATA/NAME/.
 
 A card says where a dataset comes from, under which licence, its files and their sha256,
 counts, the preset to use and the constants of the propensity model.
@@ -16,12 +17,14 @@ from pathlib import Path
 
 import solar_tf
 from solar_tf.errors import UserError
+from solar_tf.metrics import PROPENSITY_DEFAULT
 
 FOLDERS = (
     *([Path(os.environ["SOLAR_DATA"])] if os.environ.get("SOLAR_DATA") else []),
     Path(solar_tf.__file__).parent / "embedded",  # in a checkout, a link to its data/
 )
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+ROLES = ("train", "test", "labels", "train_labels", "test_labels", "filter")  # of files
 
 
 @dataclass(frozen=True)
@@ -35,38 +38,94 @@ class Card:
     def name(self):
         return self.content["name"]
 
+    @property
+    def source(self):
+        """Where the dataset can be had."""
+        if "unpublished" in self.content:
+            return "not published"
+        return self.content.get("url") or self.content.get("built_by") or "its source"
+
+    @property
+    def propensity(self):
+        """a and b of the propensity model (Jain et al., KDD 2016)."""
+        stated = self._numbers("propensity")
+        return tuple(
+            stated.get(key, value) for key, value in zip("ab", PROPENSITY_DEFAULT, strict=True)
+        )
+
+    @property
+    def counts(self):
+        """Numbers of train and test rows, features, labels, labels_per_query and the like."""
+        return self._numbers("counts")
+
     def file(self, role):
         """The path of the file for a role such as "train"; it must exist."""
-        path = self._inside(self._entry("files").get(role))
-        if not path.is_file():
-            where = self.content.get("url", "its source, named in the card")
-            raise UserError(f"{path}: no such file: get the dataset {self.name} from {where}")
-        return path
+        return self._existing(self._entry("files").get(role))
+
+    def paths(self):
+        """The paths of all files by role; they must exist."""
+        roles = self._entry("files")
+        if not roles:
+            reason = self.content.get("unpublished", "its card names no files")
+            raise UserError(
+                f"dataset {self.name}: {reason}: name your own files with --train and --test, or "
+                "make some of its size with python -m solar_tf.datasets synthesize"
+            )
+        if "train" not in roles or not roles.keys() <= set(ROLES):
+            known = ", ".join(ROLES)
+            raise self._mistake(f"its `files` are not a train file and others of {known}")
+        return {role: self.file(role) for role in roles}
 
     def verify(self):
         """Compare all files that have a sha256 with it; the first that differs is a UserError."""
         for name, expected in self._entry("sha256").items():
-            path = self._inside(name)
-            if not path.is_file():
-                raise UserError(f"{path}: no such file: download or build it again")
+            path = self._existing(name)
             if sha256(path) != expected:
                 raise UserError(f"{path}: its sha256 is not the card's: download or build it again")
 
     def _entry(self, key):
         entry = self.content.get(key, {})
         if not isinstance(entry, dict):
-            raise UserError(f"{self.folder / 'card.json'}: `{key}` is no object: correct the card")
+            raise self._mistake(f"`{key}` is no object")
         return entry
 
-    def _inside(self, name):
-        """A file of the card's folder; a card must not reach out of it."""
+    def _numbers(self, key):
+        entry = self._entry(key)
+        if not all(isinstance(value, int | float) for value in entry.values()):
+            raise self._mistake(f"`{key}` has values that are no numbers")
+        return entry
+
+    def _mistake(self, what):
+        return UserError(f"{self.folder / 'card.json'}: {what}: correct the card")
+
+    def _where(self):
+        return f"get the dataset {self.name} from {self.source}"
+
+    def _existing(self, names):
+        """A file in the card's folder, or in the dataset's place in another.
+
+        `names` is its name, or a list of those that it goes by.
+        """
+        names = names if isinstance(names, list) and names else [names]
+        folders = [self.folder, *(folder / self.name for folder in FOLDERS)]
+        places = [self._inside(folder, name) for folder in folders for name in names]
+        for path in places:
+            if path.is_file():
+                return path
+        raise UserError(
+            f"{places[0]}: no such file: {self._where()}, put its files there or into "
+            f"$SOLAR_DATA/{self.name}/, or name them with --train and --test"
+        )
+
+    def _inside(self, folder, name):
+        """A file of a folder; a card must not reach out of it."""
         if not isinstance(name, str) or not name:
             known = ", ".join(self._entry("files")) or "none"
             raise UserError(f"dataset {self.name}: no such file in its card: it has {known}")
-        path = (self.folder / name).resolve()
-        if not path.is_relative_to(self.folder.resolve()):
-            raise UserError(f"{self.folder / 'card.json'}: {name!r} is outside: correct the card")
-        return self.folder / name
+        path = (folder / name).resolve()
+        if not path.is_relative_to(folder.resolve()):
+            raise self._mistake(f"{name!r} is outside")
+        return folder / name
 
 
 def sha256(path):
@@ -81,13 +140,16 @@ def list_cards():
 
 
 def load_card(name):
-    """The card of a dataset by its name."""
+    """The card of a dataset by its name, in capitals or not."""
+    cards = list_cards()
+    if name not in cards:
+        name = next((card for card in cards if card.lower() == name.lower()), name)
     if NAME.fullmatch(name):
         for folder in FOLDERS:
             path = folder / name / "card.json"
             if path.is_file():
                 return _read(path)
-    known = ", ".join(list_cards()) or "none"
+    known = ", ".join(cards) or "none"
     raise UserError(f"unknown dataset {name!r}: choose one of {known}, or give your own files")
 
 

@@ -3,12 +3,15 @@
 import os
 from dataclasses import dataclass
 
+from solar_tf.datasets import filters
 from solar_tf.datasets.cards import load_card, sha256
 from solar_tf.datasets.formats import open_source
 from solar_tf.datasets.source import Source, fail
 from solar_tf.datasets.titles import read_label_titles
 from solar_tf.errors import UserError
 from solar_tf.metrics import PROPENSITY_DEFAULT
+
+PRESET = "debian"  # of data without a card: small catalogues
 
 
 @dataclass(frozen=True)
@@ -17,9 +20,10 @@ class Dataset:
     train: Source
     test: Source | None = None  # a catalogue that is only searched needs none
     label_titles: list[str] | None = None  # [N]
-    label_path: str | None = None
+    label_path: str | None = None  # of the titles
+    filter_path: str | None = None  # labels that are not evaluated, per test row
     propensity: tuple[float, float] = PROPENSITY_DEFAULT  # a and b
-    preset: str = "debian"
+    preset: str = PRESET
 
     @property
     def kind(self):
@@ -33,19 +37,24 @@ class Dataset:
     def num_labels(self):
         return len(self.label_titles) if self.label_titles else self.train.num_labels
 
+    @property
+    def paths(self):
+        """The files by role; some roles have none."""
+        paths = {"train": self.train.path, "train_labels": self.train.label_path}
+        if self.test:
+            paths |= {"test": self.test.path, "test_labels": self.test.label_path}
+        paths |= {"labels": self.label_path, "filter": self.filter_path}
+        return {role: path for role, path in paths.items() if path}
+
     def fingerprint(self):
         """Name, size and sha256 of every file, by role: what makes two datasets the same."""
-        paths = {"train": self.train.path, "labels": self.label_path}
-        if self.test:
-            paths["test"] = self.test.path
         return {
             role: {
                 "name": os.path.basename(path),
                 "bytes": os.path.getsize(path),
                 "sha256": sha256(path),
             }
-            for role, path in paths.items()
-            if path
+            for role, path in self.paths.items()
         }
 
 
@@ -53,35 +62,67 @@ def open_named(name):
     """The dataset of a card, with its files checked against it."""
     card = load_card(name)
     card.verify()
-    files = {role: card.file(role) for role in card.content["files"]}
-    propensity = card.content.get("propensity", {})
     return open_files(
-        **files,
+        **card.paths(),
         format=card.content.get("format", "auto"),
-        name=name,
-        propensity=tuple(propensity.get(key, default) for key, default in _PROPENSITY.items()),
+        name=card.name,
+        propensity=card.propensity,
+        preset=card.content.get("preset", PRESET),
     )
 
 
-_PROPENSITY = dict(zip("ab", PROPENSITY_DEFAULT, strict=True))
-
-
 def open_files(
-    train, test=None, labels=None, format="auto", name=None, propensity=PROPENSITY_DEFAULT
+    train,
+    test=None,
+    labels=None,
+    format="auto",
+    *,
+    train_labels=None,
+    test_labels=None,
+    filter=None,
+    name=None,
+    propensity=PROPENSITY_DEFAULT,
+    preset=PRESET,
 ):
-    """The dataset of a user's own files; the format is recognised unless it is named."""
+    """The dataset of a user's own files; the format is recognised unless it is named.
+
+    `labels` are the labels' titles; `train_labels` and `test_labels` the rows' labels where
+    they have files of their own that are not found by their names. `filter` is a
+    filter_labels_test.txt; None takes the one beside the test rows, if there is one, "" none.
+    """
     titles = read_label_titles(labels) if labels else None
     num_labels = len(titles) if titles else None
-    train = open_source(train, format, num_labels=num_labels)
+    train = open_source(train, format, label_path=train_labels, num_labels=num_labels)
     if test:
         test = open_source(
-            test, format, num_features=train.num_features, num_labels=num_labels or train.num_labels
+            test,
+            format,
+            label_path=test_labels,
+            num_features=train.num_features,
+            num_labels=num_labels or train.num_labels,
         )
         if test.kind != train.kind:
             fail(test.path, None, f"{test.kind} rows, where training has {train.kind} ones",
                  "give files of the same dataset")  # fmt: skip
     if name is None:
         name = os.path.basename(train.path).split(".")[0]
-    if titles is not None and not titles:
-        raise UserError(f"{labels}: no label titles in it: give one title a line")
-    return Dataset(name, train, test or None, titles, labels and os.fspath(labels), propensity)
+    return Dataset(
+        name,
+        train,
+        test or None,
+        titles,
+        labels and os.fspath(labels),
+        _filter_path(filter, test),
+        propensity,
+        preset,
+    )
+
+
+def _filter_path(path, test):
+    """The filter that was named, or that lies beside the test rows."""
+    if path is None and test:
+        beside = os.path.join(os.path.dirname(test.path), filters.NAME)
+        return beside if os.path.isfile(beside) else None
+    if path and not test:
+        raise UserError(f"{path}: a filter of test rows, and there are none: give them, too")
+    return os.fspath(path) if path else None

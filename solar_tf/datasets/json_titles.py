@@ -7,7 +7,7 @@ import numpy as np
 
 from solar_tf.datasets.source import ID_LIMIT, Source, fail
 from solar_tf.datasets.streams import decode, line_blocks
-from solar_tf.datasets.titles import parse_json, text_rows
+from solar_tf.datasets.titles import check_text, parse_json, text_rows
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,7 @@ class JsonTitlesSource(Source):
 
     def _field(self, line, record, field):
         text = record.get(field, "")
-        try:
-            text.encode()
-        except (AttributeError, UnicodeEncodeError):  # JSON can escape half a character
-            fail(self.path, line, f"`{field}` is no valid text", "correct the row")
+        check_text(self.path, line, field, text)
         return text
 
 

@@ -71,6 +71,25 @@ class TextMatrix(Matrix):
         return lines.parse(block)[2:]
 
 
+class DenseTextMatrix(TextMatrix):
+    """A header `rows columns`, then lines `value value ...`: the Wiki-500K and Amazon-670K of
+    the paper, as `trn_ft_mat_dense.txt` beside `trn_lbl_mat.txt`."""
+
+    is_dense = True
+
+    @classmethod
+    def open(cls, path, things):
+        matrix = super().open(path, things)
+        if matrix.num_columns > MAX_WIDTH:
+            what = f"dense rows of {matrix.num_columns} values, more than {MAX_WIDTH}"
+            fail(path, 1, what, "write them as `column:value`")
+        return matrix
+
+    def parse(self, block):
+        lines = NumberLines(self.path, labelled=False, width=self.num_columns)
+        return lines.parse(block)[-1].reshape(-1, self.num_columns)
+
+
 @contextlib.contextmanager
 def _reading(path):
     """Whatever the decoders of numpy and zipfile trip over is a damaged file."""
@@ -200,7 +219,10 @@ def open_matrix(path, things):
         return CsrMatrix.open(path, things)
     if start.startswith(NPY):
         return DenseMatrix.open(path, things)
-    return TextMatrix.open(path, things)
+    _, _, rows = head(path).partition(b"\n")
+    first = rows.lstrip().partition(b"\n")[0]
+    is_dense = things == "features" and first and b":" not in first
+    return (DenseTextMatrix if is_dense else TextMatrix).open(path, things)
 
 
 @dataclass(frozen=True)
@@ -218,6 +240,10 @@ class PairSource(Source):
     @property
     def kind(self):
         return "dense" if self.features.is_dense else "sparse"
+
+    @property
+    def label_path(self):
+        return self.labels.path
 
     @classmethod
     def open(cls, path, label_path=None):
@@ -250,9 +276,17 @@ class PairSource(Source):
         return Rows(splits, columns, dense=dense, num_duplicate_labels=repeats)
 
 
+_LABEL_NAMES = (  # how a file of features is called, and the file of its labels
+    (r"_Xf(\.[^/]*)$", r"_Y\1"),  # trn_X_Xf.txt, trn_X_Y.txt
+    (r"_ft_mat(_dense)?(\.[^/]*)$", r"_lbl_mat\2"),  # trn_ft_mat_dense.txt, trn_lbl_mat.txt
+    (r"X(\.\w+)?\.np[yz]$", r"Y\1.npz"),  # trn_X.npy, trn_Y.npz; X.trn.npz, Y.trn.npz
+    (r"X(\.\w+)?\.np[yz]$", r"Y\1.txt"),
+)
+
+
 def _label_path(path):
-    """`trn_X_Xf.txt` -> `trn_X_Y.txt`, `trn_X.npz` or `trn_X.npy` -> `trn_Y.npz`."""
-    for pattern, name in ((r"_Xf(\.[^/]*)$", r"_Y\1"), (r"X\.np[yz]$", "Y.npz")):
+    """The file of labels that goes with a file of features, by its name."""
+    for pattern, name in _LABEL_NAMES:
         found = re.sub(pattern, name, path)
         if found != path and os.path.exists(found):
             return found

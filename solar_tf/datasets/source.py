@@ -14,12 +14,22 @@ import numpy as np
 from solar_tf.errors import UserError
 
 ID_LIMIT = 2**31 - 1  # labels and features are int32
+COUNT_LIMIT = 2**28  # of different labels or features: there are arrays of that length
 
 
 def fail(path, line, what, remedy):
     """Raise the one-line UserError `path:line: what: remedy`; `line` may be None."""
     place = path if line is None else f"{path}:{line}"
     raise UserError(f"{place}: {what}: {remedy}")
+
+
+def count_ids(path, ids, things):
+    """How often each id occurs, [largest + 1]; UserError where that would take all memory."""
+    largest = int(ids.max(initial=-1))
+    if largest >= COUNT_LIMIT:
+        remedy = f"number the {things} from 0 up without gaps, at most {COUNT_LIMIT:,}"
+        fail(path, None, f"{things[:-1]} {largest} is too large", remedy)
+    return np.bincount(ids)
 
 
 def quote(token):
@@ -39,6 +49,7 @@ class Block:
     first_row: int
     num_rows: int
     parts: tuple
+    share: float | None = None  # of the file that is read with it; what a progress bar needs
 
 
 @dataclass(frozen=True)
@@ -115,6 +126,11 @@ class Source:
         """What is known of a file before its rows are read."""
         return cls(path)
 
+    @property
+    def label_path(self):
+        """The file of the labels, where they have one of their own."""
+        return None
+
     def blocks(self, rows_per_block) -> Iterator[Block]:
         """Stream the rows, `rows_per_block` at a time (fewer in the last block)."""
         raise NotImplementedError
@@ -126,6 +142,10 @@ class Source:
     def read(self, rows_per_block=10_000) -> Rows:
         """All rows at once, for data known to be small."""
         return concatenate(self.parse(block) for block in self.blocks(rows_per_block))
+
+    def count_rows(self):
+        """The number of rows, for which some formats have to be read to their end."""
+        return self.num_rows or sum(block.num_rows for block in self.blocks(100_000))
 
 
 def merge_duplicates(splits, ids, values=None):

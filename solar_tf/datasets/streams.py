@@ -73,13 +73,17 @@ def compression(path):
 
 def pieces(path):
     """Yield the decompressed bytes of a file."""
-    decompress = {"gz": _gz_pieces, "xz": _xz_pieces, None: _plain_pieces}[compression(path)]
     with open_regular(path) as file:
-        try:
-            for number, piece in enumerate(decompress(file)):
-                yield piece if number else piece.removeprefix(BYTE_ORDER_MARK)
-        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-            fail(path, None, f"damaged or cut short ({error})", "download or compress it again")
+        yield from _decompressed(path, file)
+
+
+def _decompressed(path, file):
+    decompress = {"gz": _gz_pieces, "xz": _xz_pieces, None: _plain_pieces}[compression(path)]
+    try:
+        for number, piece in enumerate(decompress(file)):
+            yield piece if number else piece.removeprefix(BYTE_ORDER_MARK)
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        fail(path, None, f"damaged or cut short ({error})", "download or compress it again")
 
 
 def head(path, num_bytes=1 << 16):
@@ -141,20 +145,23 @@ def line_blocks(path, lines_per_block, skip=0):
     pack = b"".join if compression(path) else _spans(path, skip)
     first, count = 0, 0  # the block's first line, its complete lines so far
     parts, open_bytes = [], 0  # the block's bytes so far, those of its last, unfinished line
-    for piece in map(memoryview, _after_lines(pieces(path), skip)):
-        ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")) + 1
-        start = 0
-        for end in ends[lines_per_block - count - 1 :: lines_per_block].tolist():
-            yield Block(first, lines_per_block, (pack([*parts, piece[start:end]]),))
-            first, parts, start = first + lines_per_block, [], end
-        parts.append(piece[start:])
-        count = (count + len(ends)) % lines_per_block
-        open_bytes = len(piece) - int(ends[-1]) if len(ends) else open_bytes + len(piece)
-        if open_bytes > MAX_LINE:
-            line = skip + first + count + 1
-            fail(path, line, f"a line of more than {MAX_LINE} bytes", "give a file of text")
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        for piece in map(memoryview, _after_lines(_decompressed(path, file), skip)):
+            share = file.tell() / size
+            ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")) + 1
+            start = 0
+            for end in ends[lines_per_block - count - 1 :: lines_per_block].tolist():
+                yield Block(first, lines_per_block, (pack([*parts, piece[start:end]]),), share)
+                first, parts, start = first + lines_per_block, [], end
+            parts.append(piece[start:])
+            count = (count + len(ends)) % lines_per_block
+            open_bytes = len(piece) - int(ends[-1]) if len(ends) else open_bytes + len(piece)
+            if open_bytes > MAX_LINE:
+                line = skip + first + count + 1
+                fail(path, line, f"a line of more than {MAX_LINE} bytes", "give a file of text")
     if num_lines := count + (open_bytes > 0):
-        yield Block(first, num_lines, (pack(parts),))
+        yield Block(first, num_lines, (pack(parts),), 1.0)
 
 
 def block_bytes(path, block):

@@ -67,15 +67,33 @@ def text_rows(counts, labels, texts):
 
 
 def read_label_titles(path):
-    """The titles of all labels, [N] str: line i is label i (or a JSON object with its title)."""
+    """The titles of all labels, [N] str: line i is label i (or a JSON object with its title).
+
+    Line breaks within a title become blanks, since a run keeps one title a line.
+    """
     is_json = head(path, 1) == b"{"
     titles = []
     for block in line_blocks(path, 100_000):
         lines = decode(path, block)
         if is_json:
-            lines = [parse_json(path, n, s)["title"] for n, s in enumerate(lines, len(titles) + 1)]
-        titles += lines
+            lines = [json_title(path, n, s) for n, s in enumerate(lines, len(titles) + 1)]
+        titles += [line.replace("\r", " ") if "\r" in line else line for line in lines]
     return titles
+
+
+def json_title(path, line, text):
+    """The title of a JSON object, as one line of valid text."""
+    title = parse_json(path, line, text)["title"]
+    check_text(path, line, "title", title)
+    return title.replace("\n", " ")
+
+
+def check_text(path, line, field, text):
+    """Raise unless `text` can be encoded: JSON can escape half a character."""
+    try:
+        text.encode()
+    except (AttributeError, UnicodeEncodeError):
+        fail(path, line, f"`{field}` is no valid text", "correct the row")
 
 
 def parse_json(path, line, text):

@@ -1,11 +1,15 @@
 """Cards: found by name, never outside their folder; the embedded dataset is as its card says."""
 
+import inspect
 import json
 
 import pytest
 
-from solar_tf.datasets import cards, open_source, read_label_titles
+from solar_tf.datasets import FORMATS, cards, open_source, read_label_titles
+from solar_tf.datasets.dataset import open_files
 from solar_tf.errors import UserError
+from solar_tf.metrics import PROPENSITY_AMAZON, PROPENSITY_DEFAULT, PROPENSITY_WIKIPEDIA
+from solar_tf.presets import PRESETS
 
 
 @pytest.fixture
@@ -20,10 +24,70 @@ def write_card(folder, name, **content):
     return folder / name
 
 
-def test_every_card_of_the_project_loads():
-    assert "debian" in cards.list_cards()
-    for name in cards.list_cards():
-        assert cards.load_card(name).name == name
+PAPER = {"books", "Amazon-3M", "Wiki-500K-dense", "Amazon-670K-dense"}
+XML_REPO = {
+    *("Eurlex-4K", "Wiki10-31K", "AmazonCat-13K", "Delicious-200K", "WikiLSHTC-325K"),
+    *("Wiki-500K", "Amazon-670K", "Amazon-3M", "LF-AmazonTitles-131K", "LF-AmazonTitles-1.3M"),
+}
+
+
+def test_there_are_cards_of_the_paper_and_of_the_xml_repo():
+    assert set(cards.list_cards()) >= PAPER | XML_REPO | {"debian"}
+
+
+@pytest.mark.parametrize("name", cards.list_cards())
+def test_every_card_of_the_project_is_complete(name):
+    card = cards.load_card(name)
+    assert card.name == name
+    assert card.content["preset"] in PRESETS
+    assert card.content["format"] in FORMATS
+    assert card.source
+    assert card.propensity in (PROPENSITY_DEFAULT, PROPENSITY_WIKIPEDIA, PROPENSITY_AMAZON)
+    counts = card.content["counts"]
+    assert all(number > 0 for number in counts.values())
+    assert counts.keys() >= {"train", "labels"}
+    roles = inspect.signature(open_files).parameters
+    assert card.content["files"].keys() <= roles.keys()
+
+
+def test_the_constants_of_the_propensity_model_are_the_published_ones():
+    assert cards.load_card("WikiLSHTC-325K").propensity == PROPENSITY_WIKIPEDIA
+    assert cards.load_card("Wiki-500K").propensity == PROPENSITY_WIKIPEDIA
+    assert cards.load_card("Amazon-670K").propensity == PROPENSITY_AMAZON
+    assert cards.load_card("LF-AmazonTitles-1.3M").propensity == PROPENSITY_AMAZON
+    assert cards.load_card("Eurlex-4K").propensity == PROPENSITY_DEFAULT
+
+
+def test_the_papers_dense_datasets_take_the_papers_settings():
+    for name in ("Wiki-500K-dense", "Amazon-670K-dense"):
+        card = cards.load_card(name)
+        assert card.content["counts"]["features"] == 512
+        preset = PRESETS[card.content["preset"]]
+        assert (preset.num_chunks, preset.num_buckets) == (32, 20_000)
+
+
+def test_capitals_do_not_matter():
+    assert cards.load_card("eurlex-4k").name == "Eurlex-4K"
+
+
+def test_data_without_a_card_of_its_own_goes_beside_that_of_the_package(card_folder):
+    write_card(
+        card_folder / "checkout",
+        "one",
+        files={"train": ["train.txt", "one_train.txt"]},
+        url="x.org",
+    )
+    place = card_folder / "installed" / "one"
+    place.mkdir(parents=True)
+    with pytest.raises(UserError, match=r"checkout/one/train.txt: no such file: get .* from x.org"):
+        cards.load_card("one").paths()
+    (place / "one_train.txt").write_text("0\ta\n")
+    assert cards.load_card("one").paths() == {"train": place / "one_train.txt"}
+
+
+def test_a_dataset_that_was_never_published_says_so():
+    with pytest.raises(UserError, match=r"books: the authors .* did not publish it: name your own"):
+        cards.load_card("books").paths()
 
 
 def test_the_embedded_dataset_is_as_its_card_says():
@@ -100,3 +164,21 @@ def test_a_damaged_card_is_an_error(card_folder, text):
     (folder / "card.json").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(UserError, match="correct the card"):
         cards.load_card("one")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"files": ["train.txt"]}, "`files` is no object"),
+        ({"files": {"test": "a"}}, "its `files` are not a train file and others of train, test"),
+        ({"files": {"train": "a", "valid": "b"}}, "its `files` are not a train file"),
+        ({"files": {"train": []}}, "no such file in its card"),
+        ({"counts": {"train": "5"}}, "`counts` has values that are no numbers: correct the card"),
+        ({"propensity": {"a": None}}, "`propensity` has values that are no numbers"),
+    ],
+)
+def test_a_card_with_a_mistake_is_an_error(card_folder, content, message):
+    write_card(card_folder / "installed", "one", **content)
+    card = cards.load_card("one")
+    with pytest.raises(UserError, match=message):
+        _ = card.counts, card.propensity, card.paths()

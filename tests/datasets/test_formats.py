@@ -1,18 +1,27 @@
 """Formats are recognised by content; damaged files of every format end in an error or rows."""
 
 import gzip
+import io
 import lzma
 import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solar_tf.datasets import FORMATS, open_source
-from solar_tf.datasets.filters import read_label_filter
 from solar_tf.errors import UserError
 
+
+def array_file(save, *arrays):
+    file = io.BytesIO()
+    save(file, *arrays)
+    return file.getvalue()
+
+
+MATRIX = np.float32([[0.5, 0, 1e-3], [0, 0, -2]])
 SAMPLES = {
     "titles": b"1,2\tA title\n\tno labels\n3\tcaf\xc3\xa9\n",
     "json": b'{"uid": "a", "title": "A", "target_ind": [1, 2]}\n{"title": "B", "target_ind": []}\n',
@@ -26,6 +35,15 @@ SAMPLES = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("formats")
+
+
+FUZZED = [  # every reader: a format and the bytes of a file
+    *SAMPLES.items(),
+    ("json-content", SAMPLES["json"]),
+    ("pair", b"2 3\n0.5 0 1e-3\n0 0 -2\n"),
+    ("pair", array_file(np.save, MATRIX)),
+    ("pair", array_file(scipy.sparse.save_npz, scipy.sparse.csr_array(MATRIX))),
+]
 
 
 def write(folder, data, suffix=""):
@@ -55,11 +73,11 @@ def test_every_format_has_a_sample():
     assert set(SAMPLES) | {"json-content"} == set(FORMATS)
 
 
-@pytest.mark.parametrize("format", SAMPLES)
+@pytest.mark.parametrize(("format", "content"), FUZZED)
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), suffix=st.sampled_from(["", "", ".gz", ".xz"]))
-def test_damage_ends_in_an_error_or_in_sound_rows(folder, format, data, suffix):
-    path = write(folder, SAMPLES[format], suffix)
+def test_damage_ends_in_an_error_or_in_sound_rows(folder, format, content, data, suffix):
+    path = write(folder, content, suffix)
     with open(path, "rb") as file:
         damaged = bytearray(file.read())
     for place in data.draw(st.lists(st.integers(0, 8 * len(damaged) - 1), max_size=3)):
@@ -100,14 +118,3 @@ def test_what_cannot_be_opened_says_why(tmp_path):
     path = write(tmp_path, SAMPLES["xmlrepo"])
     with pytest.raises(UserError, match="5 labels, where 6 are expected: give files of the same"):
         open_source(path, num_labels=6)
-
-
-def test_label_filter(tmp_path):
-    path = tmp_path / "filter_labels_test.txt"
-    path.write_text("2 4\n0 1\n2 3\n2 4\n")
-    splits, labels = read_label_filter(path, 4, 5)
-    assert (splits.tolist(), labels.tolist()) == ([0, 1, 1, 3, 3], [1, 3, 4])
-    for text, message in (("4 1\n", ":1: row 4, label 1 is beyond"), ("0 1\n1\n", ":2: not `row")):
-        path.write_text(text)
-        with pytest.raises(UserError, match=message):
-            read_label_filter(path, 4, 5)

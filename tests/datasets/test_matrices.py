@@ -23,12 +23,25 @@ def write_text(path, matrix):
     path.write_text("\n".join(lines) + "\n")
 
 
+def write_dense_text(path, matrix):
+    lines = [f"{matrix.shape[0]} {matrix.shape[1]}"]
+    lines += [" ".join(map(repr, row)) for row in matrix.toarray().tolist()]
+    path.write_text("\n".join(lines) + "\n")
+
+
 def write(folder, features=FEATURES, labels=LABELS, form="txt", label_form="txt", **options):
-    names = {"txt": "trn_X_Xf.txt", "npz": "trn_X.npz", "npy": "trn_X.npy"}
-    label_names = {"txt": "trn_X_Y.txt", "npz": "trn_Y.npz"}
+    names = {
+        "txt": "trn_X_Xf.txt",
+        "dense": "trn_ft_mat_dense.txt",
+        "npz": "trn_X.npz",
+        "npy": "trn_X.npy",
+    }
+    label_names = {"txt": "trn_X_Y.txt", "lbl": "trn_lbl_mat.txt", "npz": "trn_Y.npz"}
     for matrix, name in ((features, names[form]), (labels, label_names[label_form])):
         path = folder / name
-        if name.endswith("txt"):
+        if name.endswith("dense.txt"):
+            write_dense_text(path, matrix)
+        elif name.endswith("txt"):
             write_text(path, matrix)
         elif name.endswith("npz"):
             scipy.sparse.save_npz(path, matrix, **options)
@@ -39,7 +52,7 @@ def write(folder, features=FEATURES, labels=LABELS, form="txt", label_form="txt"
 
 @pytest.mark.parametrize("compressed", [True, False])
 @pytest.mark.parametrize("label_form", ["txt", "npz"])
-@pytest.mark.parametrize("form", ["txt", "npz", "npy"])
+@pytest.mark.parametrize("form", ["txt", "dense", "npz", "npy"])
 def test_every_pair_of_forms(tmp_path, form, label_form, compressed):
     path, label_path = write(tmp_path, form=form, label_form=label_form, compressed=compressed)
     source = open_source(path, label_path=label_path)
@@ -47,7 +60,7 @@ def test_every_pair_of_forms(tmp_path, form, label_form, compressed):
     rows = source.read(5)
     assert rows.label_splits.tolist() == LABELS.indptr.tolist()
     assert rows.labels.tolist() == LABELS.indices.tolist()
-    if form == "npy":
+    if form in ("npy", "dense"):
         assert source.kind == "dense"
         np.testing.assert_array_equal(rows.dense, FEATURES.toarray())
     else:
@@ -57,7 +70,9 @@ def test_every_pair_of_forms(tmp_path, form, label_form, compressed):
         assert rows.values.tolist() == FEATURES.data.tolist()
 
 
-@pytest.mark.parametrize(("form", "label_form"), [("txt", "txt"), ("npz", "npz"), ("npy", "npz")])
+@pytest.mark.parametrize(
+    ("form", "label_form"), [("txt", "txt"), ("dense", "lbl"), ("npz", "npz"), ("npy", "npz")]
+)
 def test_the_file_of_labels_is_found_by_its_name(tmp_path, form, label_form):
     path, label_path = write(tmp_path, form=form, label_form=label_form)
     assert open_source(path).labels.path == label_path
@@ -121,6 +136,23 @@ def test_bad_dense_arrays_are_reported(tmp_path, array, message):
     np.save(tmp_path / "X.npy", array)
     with pytest.raises(UserError, match=message):
         open_source(str(tmp_path / "X.npy"), label_path=tmp_path / "Y.txt").read(1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("2 3\n1 2 3\n1 2\n", ":3: the row does not have the header's 3 values"),
+        ("2 3\n1 2 3\n1 2 x\n", ":3: value 'x' is not a finite float32"),
+        ("2 3\n1 2 3\n1 2 nan\n", ":3: value 'nan' is not a finite float32"),
+        ("2 3\n1 2 3\n", ":1: the header says 2 rows, the file has 1"),
+        ("2 70000\n1 2 3\n1 2 3\n", ":1: dense rows of 70000 values, more than 65536"),
+    ],
+)
+def test_bad_rows_of_values_are_reported(tmp_path, text, message):
+    write_text(tmp_path / "trn_lbl_mat.txt", scipy.sparse.eye(2, 4, format="csr"))
+    (tmp_path / "trn_ft_mat_dense.txt").write_text(text)
+    with pytest.raises(UserError, match=f"trn_ft_mat_dense.txt{message}"):
+        open_source(str(tmp_path / "trn_ft_mat_dense.txt")).read(1)
 
 
 def test_two_files_that_do_not_belong_together(tmp_path):

@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -48,6 +49,20 @@ def test_blocks_are_the_lines_of_the_file(folder, data, lines, skip, piece, suff
         block_bytes(str(path), b).count(b"\n") for b in blocks
     ]
     assert all(block.num_rows == lines for block in blocks[:-1])
+
+
+@pytest.mark.parametrize("suffix", list(PACK))
+def test_a_block_says_how_much_of_the_file_is_read(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(streams, "PIECE", 1000)
+    path = tmp_path / f"file{suffix}"
+    generator = random.Random(1)
+    lines = [generator.randbytes(50).hex().encode() + b"\n" for _ in range(5000)]
+    path.write_bytes(PACK[suffix](b"".join(lines)))
+    shares = [block.share for block in line_blocks(str(path), 500)]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    if suffix != ".xz":  # whose blocks are larger than this file
+        assert shares[4] == pytest.approx(0.5, abs=0.1)
 
 
 def test_windows_line_ends_and_byte_order_mark_are_dropped(tmp_path):

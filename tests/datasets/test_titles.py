@@ -111,5 +111,28 @@ def test_label_titles(tmp_path):
     records = '{"uid": 1, "title": "x"}\n{"title": "y"}\n'
     path = write(tmp_path, gzip.compress(records.encode()), "lbl.json.gz")
     assert read_label_titles(path) == ["x", "y"]
+    assert read_label_titles(write(tmp_path, "a\rb\nc\r\nd")) == ["a b", "c", "d"]
+    assert read_label_titles(write(tmp_path, '{"title": "two\\nlines"}')) == ["two lines"]
     with pytest.raises(UserError, match=":2: not UTF-8"):
         read_label_titles(write(tmp_path, b"a\n\xff\n"))
+    with pytest.raises(UserError, match=":2: `title` is no valid text"):
+        read_label_titles(write(tmp_path, '{"title": "a"}\n{"title": "\\ud800"}'))
+    with pytest.raises(UserError, match=":2: no string `title`"):
+        read_label_titles(write(tmp_path, '{"title": "a"}\n{"uid": 1}'))
+
+
+@settings(max_examples=150, deadline=None)
+@given(places=st.lists(st.integers(0), max_size=3), end=st.integers(0))
+def test_damaged_label_titles_are_an_error_or_as_many_lines(folder, places, end):
+    for content in (b'{"title": "x"}\n{"title": "y"}\n', b"caf\xc3\xa9\ntwo\n"):
+        damaged = bytearray(content)
+        for place in places:
+            damaged[place // 8 % len(damaged)] ^= 1 << place % 8
+        damaged = bytes(damaged[: end % (len(damaged) + 1)])
+        try:
+            titles = read_label_titles(write(folder, damaged, "lbl.json"))
+        except UserError as error:
+            assert "\n" not in str(error)
+        else:
+            assert len(titles) == len(damaged.removesuffix(b"\n").split(b"\n"))
+            assert not any(set(title) & {"\n", "\r"} for title in titles)
