@@ -1,0 +1,160 @@
+"""What baselines learn from: a preprocessed run as matrices, before any feature hashing.
+
+Rows have unit length. Their values are the run's own, or TF-IDF, or the counts that the
+dataset gives: each can be had from a run of either weighting, since IDF is a factor per
+feature and the length of a row is lost in all of them.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from solar_tf import features, records
+from solar_tf.datasets.vocabulary import Vocabulary
+from solar_tf.errors import UserError
+from solar_tf.metrics import inverse_propensity
+from solar_tf.rundir import open_run, read_arrays
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows: inputs, a CSR matrix or dense array [n, F] float32, and labels, CSR of ones [n, N]."""
+
+    inputs: sp.csr_matrix | np.ndarray
+    labels: sp.csr_matrix
+
+    def __len__(self):
+        return self.labels.shape[0]
+
+
+@dataclass(frozen=True)
+class Data:
+    name: str
+    kind: str  # text, sparse or dense
+    num_labels: int
+    num_features: int
+    train: Split
+    test: Split
+    propensity: tuple[float, float]  # a and b of metrics.inverse_propensity
+    label_inputs: sp.csr_matrix | None = None  # [N, F]: label titles in the words of the rows
+    test_filter: tuple | None = None  # splits [n + 1] and labels that may not be predicted
+
+    @functools.cached_property
+    def label_counts(self):
+        """Training rows of each label, [N]."""
+        return np.bincount(self.train.labels.indices, minlength=self.num_labels)
+
+    @functools.cached_property
+    def inverse_propensity(self):
+        """1 / p_l, float [N]."""
+        return inverse_propensity(self.label_counts, len(self.train), *self.propensity)
+
+
+def load_data(root, weighting="auto"):
+    """The Data of a preprocessed run; `weighting` is auto, tfidf or counts."""
+    run = open_run(root)
+    dataset, config = run.dataset, run.config
+    kind, num_features = dataset["kind"], dataset["num_features"]
+    if not run.summary["train"]["rows"] or not run.summary["test"]["rows"]:
+        raise UserError(f"{root}: baselines need training and test rows: give preprocess.py both")
+    splits = {split: _read_split(run, split) for split in ("train", "test")}
+    label_inputs = None
+    if kind == "text" and run.paths.label_titles.exists():
+        titles = run.paths.label_titles.read_text(encoding="utf-8").split("\n")[:-1]
+        counts = Vocabulary.load(run.paths.vocabulary).encode(titles)
+        label_inputs = _matrix(*counts, num_features)
+    if kind != "dense":
+        want_tfidf = weighting == "tfidf" or (weighting == "auto" and kind == "text")
+        have_tfidf = config.weighting == "tfidf"
+        train = splits["train"].inputs
+        frequencies = np.bincount(train.indices, minlength=num_features)
+        idf = features.inverse_frequencies(frequencies, train.shape[0])
+        factors = idf ** np.float32(int(want_tfidf) - int(have_tfidf))
+        for split in splits.values():
+            split.inputs.data *= factors[split.inputs.indices]
+        if label_inputs is not None and want_tfidf:
+            label_inputs.data *= idf[label_inputs.indices]
+    for inputs in (*(split.inputs for split in splits.values()), label_inputs):
+        if inputs is not None:
+            scale_rows(inputs)
+    return Data(
+        dataset["name"],
+        kind,
+        dataset["num_labels"],
+        num_features,
+        splits["train"],
+        splits["test"],
+        tuple(dataset["propensity"]),
+        label_inputs,
+        _read_filter(run),
+    )
+
+
+def scale_rows(inputs):
+    """Scale the rows of a CSR matrix or array to unit length, in place; empty ones stay."""
+    if sp.issparse(inputs):
+        rows = np.repeat(np.arange(inputs.shape[0]), np.diff(inputs.indptr))
+        squares = np.bincount(rows, np.square(inputs.data, dtype=np.float64), inputs.shape[0])
+        lengths = np.sqrt(squares).astype(np.float32)
+        inputs.data /= np.where(lengths > 0, lengths, 1)[rows]
+    else:
+        lengths = np.sqrt(np.einsum("ij,ij->i", inputs, inputs, dtype=np.float64))
+        inputs /= np.where(lengths > 0, lengths, 1).astype(np.float32)[:, None]
+    return inputs
+
+
+def csr_arrays(matrix):
+    """splits int64 [n + 1], columns int32 and values float32 of a matrix: what kernels take.
+
+    A dense matrix becomes a sparse one that lacks nothing.
+    """
+    matrix = sp.csr_matrix(matrix, dtype=np.float32)
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
+
+
+def _matrix(splits, columns, values, width):
+    shape = len(splits) - 1, width
+    return sp.csr_matrix((values.astype(np.float32), columns, splits), shape)
+
+
+def _read_split(run, split):
+    shards = range(run.summary[split]["shards"])
+    pieces = [read_arrays(run.paths.rows(split, shard), "preprocess.py") for shard in shards]
+
+    def joined(splits, columns, values, width):
+        counts = np.concatenate([np.diff(piece[splits]) for piece in pieces])
+        columns = np.concatenate([piece[columns] for piece in pieces])
+        if values is None:
+            values = np.ones(len(columns), np.float32)
+        else:
+            values = np.concatenate([piece[values] for piece in pieces])
+        return _matrix(np.concatenate([[0], np.cumsum(counts)]), columns, values, width)
+
+    labels = joined("label_splits", "labels", None, run.dataset["num_labels"])
+    num_features = run.dataset["num_features"]
+    if run.dataset["kind"] == "dense":
+        files = [run.paths.inputs(split, shard) for shard in shards]
+        inputs = np.concatenate([_read_dense(file, num_features) for file in files])
+    else:
+        inputs = joined("feature_splits", "features", "values", num_features)
+    return Split(inputs, labels)
+
+
+def _read_filter(run):
+    if not run.paths.test_filter.exists():
+        return None
+    arrays = read_arrays(run.paths.test_filter, "preprocess.py")
+    return arrays["splits"], arrays["labels"]
+
+
+def _read_dense(path, dim):
+    """The rows of a TFRecord file of dense inputs, [n, dim]: all its frames are of one length."""
+    num_rows = records.verify_records(path)
+    if not num_rows:
+        return np.zeros((0, dim), np.float32)
+    frames = np.memmap(path, np.uint8, "r").reshape(num_rows, -1)
+    end = frames.shape[1] - records.FOOTER
+    values = np.ascontiguousarray(frames[:, end - 4 * dim : end])  # the proto ends with its floats
+    return values.view("<f4").astype(np.float32, copy=False)

@@ -1,0 +1,276 @@
+"""SLICE (Jain et al., WSDM 2019): linear classifiers on shortlists of near labels.
+
+Inputs are dense and of unit length; sparse ones are first projected on their leading singular
+vectors, a departure that the paper does not need because it starts from dense embeddings. A
+label is the unit mean of its rows. Each row's nearest labels are its hard negatives; a label's
+SVM is trained on its own rows and on those. A query is scored on its nearest labels alone, by
+the SVM (discriminative) and the label's mean (generative).
+
+Cost: n searches among N labels (`search.py`: not linear in N); O(n * shortlist * dim) for all
+SVMs together; memory n * shortlist labels, on disk.
+"""
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+from solar_tf.baselines.inputs import scale_rows
+from solar_tf.baselines.interface import CORES, Baseline, Parts, Settings, in_threads, setting
+from solar_tf.baselines.search import choose_method, load_index, make_index
+from solar_tf.baselines.votes import best_labels
+from solar_tf.console import progress
+
+PAIRS_PER_BLOCK = 20_000_000  # of a label and a row near it; bounds memory
+ROWS_PER_SEARCH = 2_000
+
+compiled = njit(nogil=True, cache=True)
+
+
+@dataclass(frozen=True)
+class SliceSettings(Settings):
+    dim: int = setting(300, "SLICE's paper", "singular vectors that sparse inputs are projected on")
+    shortlist: int = setting(300, "SLICE's paper", "nearest labels of a row, or of a query")
+    cost: float = setting(1.0, "SLICE's paper", "C of the squared-hinge SVMs")
+    iterations: int = setting(20, "SLICE's program", "passes of an SVM's solver")
+    tolerance: float = setting(0.1, "liblinear's", "an SVM's violation at its end")
+    search: str = setting(
+        "auto",
+        "ours",
+        "of near labels: exact; clusters, our own; hnsw, the paper's, by faiss-cpu; auto: exact "
+        "for few labels, else hnsw where faiss-cpu is installed, else clusters",
+        choices=("auto", "exact", "clusters", "hnsw"),
+    )
+
+
+class Slice(Baseline):
+    title = "SLICE"
+    Settings = SliceSettings
+
+    def fit(self, data, folder):
+        parts, s = Parts(folder), self.settings
+        basis = {}
+        if sp.issparse(data.train.inputs):
+            basis = parts.get("basis", lambda: {"basis": singular_vectors(data, s.dim, s.seed)})
+        self.arrays = dict(basis)
+        inputs = self._dense(data.train.inputs)
+        method = choose_method(s.search, data.num_labels)
+        means = parts.get("means", lambda: {"means": label_means(data, inputs)})
+        index = parts.get("index", lambda: make_index(means["means"], method, s.seed))
+        width = min(s.shortlist, data.num_labels)
+        near = self._near_labels(inputs, load_index(index), width, Path(folder))
+        parts.tick()
+        self.arrays |= means | index
+        weights = self._classifiers(inputs, data, near, parts)
+        # One scale for both scores: cosines become as large as the SVMs' margins are.
+        lengths = np.linalg.norm(weights[data.label_counts > 0], axis=1)
+        self.arrays |= {"weights": weights, "gamma": np.float32(lengths.mean())}
+        self._index = load_index(self.arrays)
+
+    def _dense(self, inputs):
+        """Dense rows of unit length."""
+        if sp.issparse(inputs):
+            basis = self.arrays["basis"]
+            return scale_rows(np.ascontiguousarray(inputs @ basis, np.float32))
+        return np.ascontiguousarray(inputs, np.float32)
+
+    def _near_labels(self, inputs, index, width, folder):
+        """The nearest labels of all training rows, int32 [n, width], as a mapped file."""
+        path = folder / "near.npy"
+        if not path.exists():
+            unfinished = folder / "near.unfinished.npy"
+            near = np.lib.format.open_memmap(unfinished, "w+", np.int32, (len(inputs), width))
+            with progress(len(inputs), "searching near labels", "row") as bar:
+                for start in range(0, len(inputs), ROWS_PER_SEARCH):
+                    rows = slice(start, start + ROWS_PER_SEARCH)
+                    near[rows] = index.search(inputs[rows], width)
+                    bar.update(len(near[rows]))
+            near.flush()
+            unfinished.rename(path)
+        return np.load(path, mmap_mode="r")
+
+    def _classifiers(self, inputs, data, near, parts):
+        """The SVMs of all labels, [N, dim], in blocks of labels."""
+        s, num_labels = self.settings, data.num_labels
+        counts = count_near(near, num_labels)
+        positives = data.train.labels.T.tocsr()
+        ends = np.cumsum(counts + data.label_counts)
+        borders = np.searchsorted(ends, np.arange(0, ends[-1], PAIRS_PER_BLOCK)[1:])
+        borders = np.unique([0, *borders.tolist(), num_labels])
+        weights = np.zeros((num_labels, inputs.shape[1]), np.float32)
+        with progress(num_labels, "training classifiers", "label") as bar:
+            for first, last in itertools.pairwise(borders.tolist()):
+
+                def train(first=first, last=last):
+                    splits = np.concatenate([[0], np.cumsum(counts[first:last])])
+                    rows = gather_near(near, first, last, splits)
+                    block = np.zeros((last - first, inputs.shape[1]), np.float32)
+                    members = positives[first:last]
+                    member_splits = members.indptr.astype(np.int64)
+                    in_threads(
+                        lambda start, stop: train_svms(
+                            start, stop, inputs, member_splits, members.indices, splits, rows,
+                            s.cost, s.iterations, s.tolerance, s.seed, block,
+                        ),
+                        last - first,
+                        max(1, min(256, (last - first) // (4 * CORES))),
+                    )  # fmt: skip
+                    return {"weights": block}
+
+                weights[first:last] = parts.get(f"classifiers_{first:09d}", train)["weights"]
+                bar.update(last - first)
+        return weights
+
+    def predict(self, inputs, k):
+        if not hasattr(self, "_index"):
+            self._index = load_index(self.arrays)
+        rows = self._dense(inputs)
+        means, weights = self.arrays["means"], self.arrays["weights"]
+        near = self._index.search(rows, min(self.settings.shortlist, len(weights)))
+        ids = np.full((len(rows), k), -1, np.int32)
+        scores = np.zeros((len(rows), k), np.float32)
+        gamma = float(self.arrays["gamma"])
+        in_threads(
+            lambda start, stop: rank_near(
+                start, stop, rows, near, means, weights, gamma, ids, scores
+            ),
+            len(rows),
+        )
+        return ids, scores
+
+
+def singular_vectors(data, dim, seed):
+    """The leading right singular vectors of the training rows, float32 [F, dim]."""
+    from sklearn.utils.extmath import randomized_svd
+
+    inputs = data.train.inputs
+    dim = min(dim, min(inputs.shape) - 1)
+    vectors = randomized_svd(inputs, dim, n_iter=3, random_state=seed)[2]
+    return np.ascontiguousarray(vectors.T, np.float32)
+
+
+def label_means(data, inputs):
+    """The unit mean of every label's rows, [N, dim]; zeros where it has none."""
+    means = np.asarray(data.train.labels.T.tocsr() @ inputs, np.float32)
+    return scale_rows(means)
+
+
+def count_near(near, num_labels):
+    """How many rows have each label nearby, [N]."""
+    counts = np.zeros(num_labels, np.int64)
+    for start in range(0, len(near), 100_000):
+        block = near[start : start + 100_000].ravel()
+        counts += np.bincount(block[block >= 0], minlength=num_labels)
+    return counts
+
+
+def gather_near(near, first, last, splits):
+    """The rows that have each of the labels first to last nearby: int32, CSR by `splits`."""
+    rows = np.empty(splits[-1], np.int32)
+    cursors = splits[:-1].copy()
+    for start in range(0, len(near), 100_000):
+        _scatter_near(np.asarray(near[start : start + 100_000]), start, first, last, cursors, rows)
+    return rows
+
+
+@compiled
+def _scatter_near(near, offset, first, last, cursors, rows):
+    for i in range(near.shape[0]):
+        for label in near[i]:
+            if first <= label < last:
+                rows[cursors[label - first]] = offset + i
+                cursors[label - first] += 1
+
+
+fast = njit(nogil=True, cache=True, fastmath=True)  # sums in any order: whole vector registers
+
+
+@fast
+def _dot(a, b):
+    total = np.float32(0)
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@fast
+def _add(weights, scale, row):
+    for i in range(len(weights)):
+        weights[i] += scale * row[i]
+
+
+@compiled
+def train_svms(
+    start, stop, inputs, member_splits, members, near_splits, near, cost, iterations, tolerance,
+    seed, weights,
+):  # fmt: skip
+    """SVMs of labels start to stop: their own rows against the others that have them nearby.
+
+    L2-regularised squared hinge by dual coordinate descent (Hsieh et al., ICML 2008). A label's
+    rows are copied side by side first, because they are read many times.
+    """
+    np.random.seed(seed + start)
+    mark = np.full(len(inputs), -1, np.int32)  # the last label that a row was positive for
+    for label in range(start, stop):
+        own = members[member_splits[label] : member_splits[label + 1]]
+        other = near[near_splits[label] : near_splits[label + 1]]
+        if not len(own):
+            continue
+        for row in own:
+            mark[row] = label
+        chosen = np.empty(len(own) + len(other), np.int32)
+        chosen[: len(own)] = own
+        count = len(own)
+        for row in other:
+            if mark[row] != label:
+                chosen[count] = row
+                count += 1
+        rows = np.empty((count, inputs.shape[1]), np.float32)
+        squares = np.empty(count, np.float32)
+        for i in range(count):
+            rows[i] = inputs[chosen[i]]
+            squares[i] = _dot(rows[i], rows[i])
+        duals = np.zeros(count, np.float32)
+        w = weights[label]
+        order = np.arange(count)
+        diagonal = np.float32(0.5 / cost)
+        for _ in range(iterations):
+            np.random.shuffle(order)
+            highest, lowest = -np.inf, np.inf
+            for i in order:
+                sign = np.float32(1.0) if i < len(own) else np.float32(-1.0)
+                slope = sign * _dot(w, rows[i]) - np.float32(1.0) + diagonal * duals[i]
+                projected = min(slope, np.float32(0.0)) if duals[i] == 0 else slope
+                highest, lowest = max(highest, projected), min(lowest, projected)
+                if abs(projected) > 1e-8:
+                    old = duals[i]
+                    duals[i] = max(old - slope / (squares[i] + diagonal), np.float32(0.0))
+                    _add(w, (duals[i] - old) * sign, rows[i])
+            if highest - lowest <= tolerance:
+                break
+
+
+@compiled
+def rank_near(start, stop, rows, near, means, weights, gamma, ids, scores):
+    """Rank the near labels of queries start to stop: sigmoid(w x) + sigmoid(gamma cos)."""
+    sums = np.zeros(near.shape[1], np.float32)
+    places = np.empty(near.shape[1], np.int32)
+    keys = np.empty(near.shape[1], np.uint64)
+    for q in range(start, stop):
+        # Ranked by their places in label order, which puts the lower label first in ties.
+        labels = np.sort(near[q])
+        count = 0
+        for label in labels:
+            if label < 0:
+                continue
+            margin, cosine = _dot(weights[label], rows[q]), _dot(means[label], rows[q])
+            sums[count] = 1 / (1 + np.exp(-margin)) + 1 / (1 + np.exp(-gamma * cosine))
+            labels[count] = label
+            places[count] = count
+            count += 1
+        best_labels(places[:count], sums, keys, ids[q], scores[q])
+        for i in range(min(len(ids[q]), count)):
+            ids[q, i] = labels[ids[q, i]]

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import open_titles, small_config, write_titles
+
+from solar_tf.baselines.inputs import csr_arrays, load_data, scale_rows
+from solar_tf.datasets.dataset import open_files
+from solar_tf.errors import UserError
+from solar_tf.preprocessing import preprocess
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The same titles, once as counts and once as TF-IDF."""
+    folder = write_titles(tmp_path_factory.mktemp("titles"), 200, 40)
+    roots = {name: tmp_path_factory.mktemp(name) for name in ("counts", "tfidf")}
+    for name, root in roots.items():
+        preprocess(root, open_titles(folder), small_config(weighting=name, num_chunks=1), 1)
+    return roots
+
+
+@pytest.mark.parametrize("weighting", ["counts", "tfidf", "auto"])
+def test_either_run_gives_either_weighting(runs, weighting):
+    first, second = (load_data(root, weighting) for root in runs.values())
+    for a, b in ((first.train, second.train), (first.test, second.test)):
+        np.testing.assert_allclose(a.inputs.toarray(), b.inputs.toarray(), rtol=1e-5)
+        assert (a.labels != b.labels).nnz == 0
+    np.testing.assert_allclose(
+        first.label_inputs.toarray(), second.label_inputs.toarray(), rtol=1e-5
+    )
+
+
+def test_rows_are_the_titles(runs):
+    data = load_data(runs["counts"], "counts")
+    assert (len(data.train), len(data.test), data.num_labels) == (200, 40, 40)
+    lengths = np.sqrt(data.train.inputs.multiply(data.train.inputs).sum(axis=1))
+    np.testing.assert_allclose(lengths, 1, rtol=1e-5)
+    assert np.all(np.diff(data.train.labels.indptr) == 2)
+    assert data.label_counts.sum() == 400
+    words = (runs["counts"] / "vocab" / "words.txt").read_text().splitlines()[1:]
+    topics = {word.split("\t")[0]: i for i, word in enumerate(words)}
+    for label in range(0, 40, 7):  # "about topicN", of which the vocabulary knows the second word
+        assert data.label_inputs[[label]].indices.tolist() == [topics[f"topic{label}"]]
+
+
+def test_propensities_are_the_formula(runs):
+    data = load_data(runs["counts"])
+    rows, (a, b) = 200, data.propensity
+    constant = (np.log(rows) - 1) * (b + 1) ** a
+    wanted = 1 + constant * (data.label_counts + b) ** -a
+    np.testing.assert_allclose(data.inverse_propensity, wanted)
+
+
+def test_dense_inputs_are_read_without_tensorflow(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32)
+    for split in ("train", "test"):
+        with open(tmp_path / f"{split}.txt", "w") as file:
+            file.write("30 5 4\n")
+            for i, row in enumerate(rows.tolist()):
+                file.write(f"{i % 4} {' '.join(map(repr, row))}\n")
+    dataset = open_files(tmp_path / "train.txt", tmp_path / "test.txt", format="dense-text")
+    preprocess(tmp_path / "run", dataset, small_config(num_chunks=1), 1)
+    data = load_data(tmp_path / "run")
+    assert data.kind == "dense"
+    np.testing.assert_allclose(data.train.inputs, scale_rows(rows.copy()), rtol=1e-6)
+
+
+def test_a_run_without_test_rows_is_an_error(tmp_path):
+    folder = write_titles(tmp_path / "titles", 60, 1)
+    dataset = open_files(folder / "train.txt", labels=folder / "labels.txt")
+    preprocess(tmp_path / "run", dataset, small_config(num_chunks=1), 1)
+    with pytest.raises(UserError, match="need training and test rows"):
+        load_data(tmp_path / "run")
+
+
+def test_kernels_get_one_kind_of_arrays():
+    dense = np.array([[0, 2.0], [0, 0]])
+    for matrix in (dense, sp.csr_matrix(dense), sp.csr_array(dense)):
+        splits, columns, values = csr_arrays(matrix)
+        assert (splits.dtype, columns.dtype, values.dtype) == (np.int64, np.int32, np.float32)
+        assert (splits.tolist(), columns.tolist(), values.tolist()) == ([0, 1, 1], [1], [2.0])
