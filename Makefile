@@ -5,7 +5,7 @@ RUN ?= run
 BIN := $(abspath $(VENV))/bin
 STAGES := preprocess/preprocess.py train/train.py infer/infer.py
 
-.PHONY: demo test lint bench scripts clean
+.PHONY: demo test lint bench torture scripts clean
 
 demo: scripts
 	PATH=$(BIN):$$PATH; preprocess.py --run $(RUN) && train.py --gpu 0 --run $(RUN) && infer.py --run $(RUN)
@@ -26,6 +26,10 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/bench_training.py
 	$(BIN)/python benchmarks/bench_pipeline.py $(if $(BOOKS),--books $(BOOKS))
 	$(BIN)/python benchmarks/render.py
+
+# Every stage killed at hundreds of points and compared with an unbroken run: half an hour.
+torture: $(VENV)/installed
+	$(BIN)/python benchmarks/torture.py
 
 # The virtual environment, updated when the project's requirements change.
 $(VENV)/installed: setup.py pyproject.toml

@@ -46,19 +46,32 @@ def run_stage(main):
             _fail(f"{argv[1]!r} is not a flag: see {os.path.basename(argv[0])} --help")
         # A terminated stage leaves by an exception, so that it cleans up what it was writing.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-        try:
+        with errors_explained():
             main()
-        except UserError as error:
-            _fail(error)
-        except KeyboardInterrupt:
-            _fail("interrupted: run the same command again to go on", 130)
-        except OSError as error:
-            if error.filename is None and error.errno is None:
-                raise
-            where = f"{error.filename}: " if error.filename else ""
-            _fail(f"{where}{error.strerror}: make room or give access, then run it again")
 
     app.run(guarded)
+
+
+@contextlib.contextmanager
+def errors_explained():
+    """End the program with one line of text where the user, not the program, can mend it."""
+    try:
+        yield
+        sys.stdout.flush()
+    except UserError as error:
+        _fail(error)
+    except KeyboardInterrupt:
+        _fail("interrupted: run the same command again to go on", 130)
+    except MemoryError:
+        _fail("not enough memory: preprocess.py --estimate says what a run takes")
+    except BrokenPipeError:  # whoever read the output, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
+    except OSError as error:
+        if error.filename is None and error.errno is None:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror}: make room or give access, then run it again")
 
 
 def _fail(message, code=1):

@@ -9,8 +9,10 @@ under every numpy. Without this module an index reads as
 """
 
 import io
+import os
 import pickle
 import pickletools
+import stat
 import zlib
 from pathlib import Path
 from typing import NamedTuple
@@ -33,6 +35,7 @@ PLAIN_OPCODES = {
     *("SHORT_BINBYTES", "BINBYTES", "BINBYTES8"),
 }
 MOST_OPCODES = 64  # a saved index has about 40
+OVERHEAD = 1024  # bytes of a file beside its arrays, about 180
 
 
 class InvertedIndex(NamedTuple):
@@ -92,7 +95,7 @@ def load_index(path, num_buckets=None, num_labels=None):
     Give B and N as the run's config has them, and an index of other sizes is refused, too.
     """
     try:
-        content = _unpickle(Path(path).read_bytes())
+        content = _unpickle(_read(path, num_buckets, num_labels))
         index = _parse(content)
         _validate(index)
         for name, expected in (("num_buckets", num_buckets), ("num_labels", num_labels)):
@@ -101,8 +104,20 @@ def load_index(path, num_buckets=None, num_labels=None):
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}: run preprocess.py again") from None
     except _Refused as reason:
-        raise UserError(f"{path}: {reason}: run preprocess.py again") from None
+        raise UserError(f"{path}: {reason}: delete it and run preprocess.py again") from None
     return index
+
+
+def _read(path, num_buckets, num_labels):
+    """The bytes of a file that is not longer than an index of these sizes can be."""
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise _Refused("not a file")
+    if None not in (num_buckets, num_labels):
+        most = 4 * (num_buckets + 1 + num_labels) + OVERHEAD
+        if status.st_size > most:
+            raise _Refused(f"{status.st_size} bytes, where an index has {most} at most")
+    return Path(path).read_bytes()
 
 
 class _Refused(Exception):

@@ -19,7 +19,7 @@ from solar_tf import retrieval
 from solar_tf.batches import damage_explained, read_batches
 from solar_tf.console import progress, say, table
 from solar_tf.errors import UserError
-from solar_tf.metrics import MetricSums, inverse_propensity
+from solar_tf.metrics import MetricSums, filter_pairs, inverse_propensity, without_pairs
 from solar_tf.model import ChunkModel, inputs_of
 from solar_tf.ranking import FULL, RankFiles, Setting, rank_block, stack_indexes
 from solar_tf.rundir import (
@@ -84,6 +84,10 @@ class _Inference:
         self.full = any(setting.m == FULL for setting in settings)
         self.num_queries = run.summary["test"]["rows"]
         self.model = None  # of the chunk in work
+        self.filter = _test_filter(run, self.num_queries)
+        # So many labels are left when those of the filter have gone.
+        most_filtered = int(np.diff(self.filter[0]).max(initial=0))
+        self.num_ranked = min(top_labels + most_filtered, run.dataset["num_labels"])
         batches = math.ceil(min(self.num_queries, MOST_QUERIES) / BATCH_SIZE)
         if self.full:
             bytes_per_batch = 4 * len(chunks) * run.config.num_buckets * BATCH_SIZE
@@ -111,7 +115,7 @@ class _Inference:
         for block, start in enumerate(blocks):
             stop = min(start + self.block_size, self.num_queries)
             part = self._ranked_block(block, start, stop, files)
-            truth = splits[start : stop + 1] - splits[start], labels[splits[start] : splits[stop]]
+            truth = _csr_part(splits, labels, start, stop)
             for name, cost in json.loads(str(part["costs"])).items():
                 costs[name] += cost
             for setting in self.settings:
@@ -148,14 +152,14 @@ class _Inference:
         return result
 
     def _truth(self):
-        """The true labels of all test queries: splits [Q + 1], labels."""
+        """The true labels of all test queries that count: splits [Q + 1], labels."""
         pieces = [
             read_arrays(self.run.paths.rows("test", shard), "preprocess.py")
             for shard in range(self.run.summary["test"]["shards"])
         ]
         counts = np.concatenate([np.diff(piece["label_splits"]) for piece in pieces])
         labels = np.concatenate([piece["labels"] for piece in pieces])
-        return np.concatenate([[0], np.cumsum(counts)]), labels
+        return without_pairs(np.concatenate([[0], np.cumsum(counts)]), labels, *self.filter)
 
     def _ranked_block(self, block, start, stop, files):
         """The rankings of a block as arrays, from its file if that is still right."""
@@ -175,9 +179,13 @@ class _Inference:
 
         part = {"key": np.array(self.key)}
         ranked = rank_block(
-            files, self.settings, stop - start, self.top_labels, self.floor, self.workers, prepare
+            files, self.settings, stop - start, self.num_ranked, self.floor, self.workers, prepare
         )
+        filtered = _csr_part(*self.filter, start, stop)
         for setting, ids, scores, candidates, cost in ranked:
+            if len(filtered[1]):
+                ids, scores = filter_pairs(ids, scores, *filtered)
+            ids, scores = ids[:, : self.top_labels], scores[:, : self.top_labels]
             part[f"{setting.key}_ids"] = ids
             part[f"{setting.key}_scores"] = scores
             part[f"{setting.key}_candidates"] = candidates
@@ -251,6 +259,19 @@ class _Inference:
                     yield name, np.concatenate(parts)
 
         write_arrays(self.run.paths.predictions(subset), arrays())
+
+
+def _test_filter(run, num_queries):
+    """Labels that are not evaluated, of a query: splits [Q + 1], labels. Most runs have none."""
+    if not run.paths.test_filter.exists():
+        return np.zeros(num_queries + 1, np.int64), np.zeros(0, np.int32)
+    stored = read_arrays(run.paths.test_filter, "preprocess.py")
+    return stored["splits"], stored["labels"]
+
+
+def _csr_part(splits, values, start, stop):
+    """The rows start to stop of CSR arrays."""
+    return splits[start : stop + 1] - splits[start], values[splits[start] : splits[stop]]
 
 
 def _key(*facts):

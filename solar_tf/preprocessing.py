@@ -6,8 +6,8 @@ once, and for each chunk a TFRecord file with features hashed by the chunk's see
 OR'ed targets. What exists already is complete and is not made again.
 """
 
-import collections
 import functools
+import json
 import platform
 import time
 from importlib import metadata
@@ -17,8 +17,11 @@ import numpy as np
 
 import solar_tf
 from solar_tf import features, hashing, records
+from solar_tf.checksums import file_facts, lost, verify
 from solar_tf.console import progress, say, seconds, size, table
-from solar_tf.datasets.vocabulary import Vocabulary, count_tokens
+from solar_tf.datasets.filters import read_label_filter
+from solar_tf.datasets.source import COUNT_LIMIT, row_of_first
+from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.errors import UserError
 from solar_tf.index import build_index, save_index
 from solar_tf.rundir import (
@@ -29,20 +32,28 @@ from solar_tf.rundir import (
     open_run,
     read_arrays,
     read_config,
+    read_summary,
     sweep,
     write_arrays,
     write_json,
 )
+from solar_tf.scanning import scan, shard_blocks
 from solar_tf.workers import run_tasks
 
-ROWS_PER_SHARD = 16_384
 SPLITS = ("train", "test")
 COUNTERS = ("rows", "unlabelled", "duplicate_labels", "featureless")
 
 
 def preprocess(root, dataset, config, workers):
-    """Make the run directory `root` of a `datasets.Dataset` and a SolarConfig."""
+    """Make the run directory `root` of a `datasets.Dataset` and a SolarConfig, and report it."""
     started = time.perf_counter()
+    run = make_run(root, dataset, config, workers)
+    _report(run, time.perf_counter() - started)
+    return run
+
+
+def make_run(root, dataset, config, workers):
+    """Stage 1; does what is missing."""
     paths = RunDirectory(Path(root))
     with claim(paths.preprocess_claim) as free:
         if not free:
@@ -51,7 +62,7 @@ def preprocess(root, dataset, config, workers):
         fingerprint = dataset.fingerprint()
         content = read_config(paths)
         if content is None:
-            content = _describe(paths, dataset, config, fingerprint, workers)
+            _refuse_orphans(paths)
         elif content["dataset"]["files"] != fingerprint:
             raise UserError(
                 f"{root}: holds a run of other data ({content['dataset']['name']}): "
@@ -61,14 +72,39 @@ def preprocess(root, dataset, config, workers):
             raise UserError(
                 f"{root}: {_difference(content['config'], config)}: choose another --run"
             )
-        if not paths.summary.exists():
+        if content is None or lost(root, content.get("files", {})):
+            content = _describe(paths, dataset, config, fingerprint, workers, content)
+        if not _is_complete(paths, content):
+            verify(root, content["files"], "delete it and run preprocess.py again")
             job = _Job(paths, dataset, config, content)
-            _write_shards(job, workers)
-            _write_indexes(job, workers)
+            _write_files(job, workers)
             _write_summary(job)
-    run = open_run(root)
-    _report(run, time.perf_counter() - started)
-    return run
+    return open_run(root)
+
+
+def _refuse_orphans(paths):
+    """Records, indexes and chunks of an unknown config must not mix with those of another."""
+    for folder in (paths.summary.parent, paths.index(0).parent, paths.chunks):
+        if folder.exists():
+            raise UserError(
+                f"{folder}: belongs to a run whose config.json is missing: restore that from a "
+                "copy, or choose another --run"
+            )
+
+
+def _is_complete(paths, content):
+    """Whether all is there that the stage writes; what was cut short is cleared away."""
+    summary = read_summary(paths, content["format"])
+    if summary is None and content["format"] != FORMAT:
+        raise UserError(
+            f"{paths.root}: an unfinished run of an older version: delete it and start again"
+        )
+    missing = lost(paths.root, summary["files"]) if summary else []
+    for name in missing:
+        (paths.root / name).unlink(missing_ok=True)
+    if missing:
+        paths.summary.unlink()
+    return summary is not None and not missing
 
 
 def _difference(old, new):
@@ -78,32 +114,39 @@ def _difference(old, new):
     return "has been made with " + "; ".join(changes)
 
 
-# The scan.
-
-
-def _describe(paths, dataset, config, fingerprint, workers):
-    """Scan the data where needed, and write config.json."""
-    scan = _scan(dataset, config, workers)
-    num_labels = dataset.num_labels or scan.num_labels
-    num_features = dataset.num_features or scan.num_features
+def _describe(paths, dataset, config, fingerprint, workers, before=None):
+    """Scan the data where needed, and write config.json; a second time it must be as `before`."""
+    found = scan(dataset, config, workers)
+    num_labels = dataset.num_labels or found.num_labels
+    num_features = dataset.num_features or found.num_features
     if not num_labels:
         raise UserError(f"{dataset.train.path}: no row has a label: nothing to learn from")
+    if num_labels > COUNT_LIMIT:
+        remedy = f"number them from 0 up without gaps, at most {COUNT_LIMIT:,}"
+        raise UserError(f"{dataset.train.path}: {num_labels:,} labels are too many: {remedy}")
+    label_filter = None
+    if dataset.filter_path:
+        label_filter = read_label_filter(dataset.filter_path, dataset.test.count_rows(), num_labels)
     if dataset.kind == "text":
-        vocabulary = Vocabulary.from_counts(scan.words, scan.num_rows, config.min_count)
+        vocabulary = Vocabulary.from_counts(found.words, found.num_rows, config.min_count)
         if not len(vocabulary):
             raise UserError(f"{dataset.train.path}: no words in its titles: nothing to learn from")
         vocabulary.save(paths.vocabulary)
         num_features, frequencies = len(vocabulary), vocabulary.frequencies
     else:
-        frequencies = scan.feature_rows
+        frequencies = found.feature_rows
     if config.weighting == "tfidf" and dataset.kind != "dense":
         frequencies = np.pad(frequencies, (0, num_features - len(frequencies)))
-        weights = features.inverse_frequencies(frequencies, scan.num_rows)
+        weights = features.inverse_frequencies(frequencies, found.num_rows)
         with atomic_write(paths.token_weights) as file:
             np.save(file, weights)
     if dataset.label_titles is not None:
         with atomic_write(paths.label_titles, "w") as file:
             file.writelines(f"{title}\n" for title in dataset.label_titles)
+    if label_filter:
+        splits, labels = label_filter
+        write_arrays(paths.test_filter, {"splits": splits, "labels": labels})
+    written = paths.vocabulary, paths.token_weights, paths.label_titles, paths.test_filter
     content = {
         "format": FORMAT,
         "solar_tf": solar_tf.__version__,
@@ -121,60 +164,15 @@ def _describe(paths, dataset, config, fingerprint, workers):
         },
         "seeds": list(range(config.num_chunks)),  # §3.2: different ones, saved for evaluation
         "config": config.to_dict(),
+        "files": {paths.name_of(path): file_facts(path) for path in written if path.exists()},
     }
+    if before and before["files"] != content["files"]:
+        raise UserError(
+            f"{paths.root}: this version of solar_tf reads the data in another way than the one "
+            "that made the run: make a new run with preprocess.py"
+        )
     write_json(paths.config, content)
     return {**content, "config": config}
-
-
-class _Scan:
-    """What one pass over the rows finds out."""
-
-    def __init__(self):
-        self.num_rows = self.num_labels = self.num_features = 0
-        self.words = collections.Counter()
-        self.feature_rows = np.zeros(0, np.int64)
-
-    def add(self, num_rows, num_labels, words, feature_rows):
-        self.num_rows += num_rows
-        self.num_labels = max(self.num_labels, num_labels)
-        self.words.update(words)
-        longer = max(len(self.feature_rows), len(feature_rows))
-        self.feature_rows = sum(
-            np.pad(counts, (0, longer - len(counts)))
-            for counts in (self.feature_rows, feature_rows)
-        )
-        self.num_features = longer
-
-
-def _scan(dataset, config, workers):
-    """One pass over the training rows; over the test rows too if they can add labels."""
-    scan = _Scan()
-    sparse_unknown = dataset.kind == "sparse" and dataset.num_features is None
-    counts_features = dataset.kind != "dense" and config.weighting == "tfidf"
-    if dataset.kind == "text" or sparse_unknown or counts_features or not dataset.num_labels:
-        for facts in _scan_source(dataset.train, workers):
-            scan.add(*facts)
-    if dataset.test and (sparse_unknown or not dataset.num_labels):
-        for _, num_labels, _, feature_rows in _scan_source(dataset.test, workers):
-            scan.add(0, num_labels, {}, np.zeros_like(feature_rows))
-    return scan
-
-
-def _scan_source(source, workers):
-    tasks = source.blocks(ROWS_PER_SHARD)
-    with progress(source.num_rows, "reading", "row") as bar:
-        for facts in run_tasks(functools.partial(_scan_block, source), tasks, workers):
-            bar.update(facts[0])
-            yield facts
-
-
-def _scan_block(source, block):
-    rows = source.parse(block)
-    words = count_tokens(rows.texts) if rows.texts is not None else {}
-    feature_rows = np.zeros(0, np.int64)
-    if rows.features is not None and len(rows.features):
-        feature_rows = np.bincount(rows.features)
-    return len(rows), int(rows.labels.max(initial=-1)) + 1, words, feature_rows
 
 
 # The shards.
@@ -218,37 +216,54 @@ def _start_worker(job):
     _job = job
 
 
-def _write_shards(job, workers):
-    def tasks(split, source):
-        for shard, block in enumerate(source.blocks(ROWS_PER_SHARD)):
-            if all(path.exists() for path in job.shard_files(split, shard)):
-                bar.update(block.num_rows)
-            else:
-                yield split, shard, block
+def _write_files(job, workers):
+    """Indexes and shards, by the same processes: a small run takes less time than their start."""
+    rows = [source.num_rows for source in job.sources.values()]
+    with progress(sum(rows) if all(rows) else None, "writing records", "row") as bar:
 
-    for split, source in job.sources.items():
-        with progress(source.num_rows, f"writing {split} records", "row") as bar:
-            for num_rows in run_tasks(
-                _write_shard, tasks(split, source), workers, _start_worker, (job,)
-            ):
-                bar.update(num_rows)
+        def tasks():
+            for chunk in range(job.config.num_chunks):
+                if not job.paths.index(chunk).exists():
+                    yield _write_index, chunk
+            before = 0
+            for split, source in job.sources.items():
+                for shard, block in enumerate(shard_blocks(source, bar, before)):
+                    before += block.num_rows
+                    if all(path.exists() for path in job.shard_files(split, shard)):
+                        bar.update(block.num_rows)
+                    else:
+                        yield _write_shard, split, shard, block
+
+        for num_rows in run_tasks(_work, tasks(), workers, _start_worker, (job,)):
+            bar.update(num_rows)
 
 
-def _write_shard(task):
-    split, shard, block = task
+def _work(task):
+    function, *arguments = task
+    return function(*arguments)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused, not warned of
+def _write_shard(split, shard, block):
+    """One block of rows as files; returns its number of rows."""
     rows = _job.sources[split].parse(block)
     arrays = {"label_splits": rows.label_splits, "labels": rows.labels}
-    featureless = 0
+    featureless, facts = 0, {}
+
+    def write(path, columns):
+        facts[_job.paths.name_of(path)] = records.write_records(path, columns)
+
     if _job.kind == "dense":
         splits = np.arange(len(rows) + 1) * rows.dense.shape[1]
         columns = {records.DENSE: (splits, rows.dense.ravel())}
-        records.write_records(_job.paths.inputs(split, shard), columns)
+        write(_job.paths.inputs(split, shard), columns)
     else:
         if _job.kind == "text":
             splits, ids, values = _job.vocabulary.encode(rows.texts)
         else:
             splits, ids, values = rows.feature_splits, rows.features, rows.values
         values = features.weigh(splits, ids, values, _job.config, _job.weights)
+        _require_finite(split, block, splits, values)
         arrays |= {"feature_splits": splits, "features": ids, "values": values}
         featureless = np.count_nonzero(np.diff(splits) == 0)
     for chunk, seed in enumerate(_job.seeds):
@@ -257,36 +272,46 @@ def _write_shard(task):
         if _job.kind != "dense":
             hashed = hashing.hash_ids(ids, seed, _job.config.feature_dim)
             chunk_splits, chunk_ids, chunk_values = hashing.hash_features(splits, hashed, values)
+            _require_finite(split, block, chunk_splits, chunk_values)
             columns[records.IDS] = chunk_splits, chunk_ids
             columns[records.VALUES] = chunk_splits, chunk_values
-        records.write_records(_job.paths.records(split, chunk, shard), columns)
+        write(_job.paths.records(split, chunk, shard), columns)
     counters = len(rows), rows.num_unlabelled, rows.num_duplicate_labels, featureless
     arrays["counters"] = np.array(counters)
+    arrays["files"] = np.array(json.dumps(facts).encode())
     write_arrays(_job.paths.rows(split, shard), arrays)
     return len(rows)
 
 
-def _write_indexes(job, workers):
-    missing = [c for c in range(job.config.num_chunks) if not job.paths.index(c).exists()]
-    with progress(len(missing), "building indexes", "chunk") as bar:
-        for _ in run_tasks(_write_index, missing, workers, _start_worker, (job,)):
-            bar.update()
+def _require_finite(split, block, splits, values):
+    """Weights multiply and collisions add up: beyond float32 a value is no number any more."""
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row = block.first_row + row_of_first(splits, bad) + 1
+        raise UserError(
+            f"{_job.sources[split].path}: row {row}: its features are too large for float32: "
+            "scale them down"
+        )
 
 
 def _write_index(chunk):
     num_buckets = _job.config.num_buckets
     buckets = hashing.label_buckets(_job.num_labels, _job.seeds[chunk], num_buckets)
     save_index(_job.paths.index(chunk), build_index(buckets, num_buckets))
+    return 0  # rows
 
 
 def _write_summary(job):
     """Count what the shards hold, and mark the stage as complete."""
     counts = np.zeros(job.num_labels, np.int64)
-    summary = {}
+    summary, files = {}, {}
     for split in SPLITS:
         counters, shard = [], 0
-        while job.paths.rows(split, shard).exists():
-            arrays = read_arrays(job.paths.rows(split, shard), "preprocess.py")
+        while (path := job.paths.rows(split, shard)).exists():
+            arrays = read_arrays(path, "preprocess.py")
+            files |= json.loads(arrays["files"].item()) | {
+                job.paths.name_of(path): file_facts(path)
+            }
             counters.append(arrays["counters"])
             if split == "train":
                 counts += np.bincount(arrays["labels"], minlength=job.num_labels)
@@ -295,7 +320,11 @@ def _write_summary(job):
         summary[split] = {"shards": shard, **dict(zip(COUNTERS, totals, strict=True))}
     with atomic_write(job.paths.label_counts) as file:
         np.save(file, counts)
-    write_json(job.paths.summary, summary)
+    indexes = map(job.paths.index, range(job.config.num_chunks))
+    files |= {
+        job.paths.name_of(path): file_facts(path) for path in (job.paths.label_counts, *indexes)
+    }
+    write_json(job.paths.summary, {**summary, "files": files})
 
 
 def _report(run, duration):
@@ -321,6 +350,9 @@ def _report(run, duration):
             if counts.get(name)
         ]
         rows.append((f"{split} rows", ", ".join([f"{counts['rows']:,}", *notes])))
+    if run.paths.test_filter.exists():
+        pairs = read_arrays(run.paths.test_filter, "preprocess.py")["labels"]
+        rows.append(("test filter", f"{len(pairs):,} labels of rows are not evaluated"))
     rows.append(("on disk", size(on_disk)))
     rows.append(("time", seconds(duration)))
     say(table(("preprocess", str(run.paths.root)), rows))

@@ -16,6 +16,7 @@ from pathlib import Path
 import numba
 import numpy as np
 
+from solar_tf.checksums import HashedFile
 from solar_tf.errors import UserError
 from solar_tf.rundir import atomic_write
 
@@ -55,12 +56,17 @@ def encode(columns):
 
 
 def write_records(path, columns):
-    """Write the rows of `columns` as the TFRecord file `path`, which appears when complete."""
+    """Write the rows of `columns` as the TFRecord file `path`, which appears when complete.
+
+    Returns the file's facts (checksums.py).
+    """
     with atomic_write(path) as file:
+        file = HashedFile(file)
         for row in range(0, _count_rows(columns), ROWS_PER_WRITE):
             block = slice(row, row + ROWS_PER_WRITE + 1)
             rows = {name: (splits[block], values) for name, (splits, values) in columns.items()}
             file.write(encode(rows))
+    return file.facts
 
 
 def count_records(path):

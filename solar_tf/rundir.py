@@ -1,155 +1,52 @@
-"""The run directory: every path of a run, atomic writes, claims on its parts.
+"""The run directory: every path of a run, its config and its manifest.
 
 The run directory is the contract between the stages (docs/run_directory.md). A
-file in it exists only when it is complete: it is written under a temporary name,
-synced and renamed.
+file in it exists only when it is complete, and has a checksum.
+
+    python -m solar_tf.rundir check RUN     verifies a whole run
 """
 
-import contextlib
-import fcntl
-import glob
-import json
-import os
-import shutil
-import zipfile
-from dataclasses import dataclass
+import runpy
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
+from solar_tf.checksums import lost, verify
+from solar_tf.claims import claim
 from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
+from solar_tf.manifest import FORMAT, read_config, read_summary
+from solar_tf.storage import (
+    TEMPORARY,
+    atomic_folder,
+    atomic_write,
+    read_array,
+    read_arrays,
+    read_json,
+    sweep,
+    write_arrays,
+    write_json,
+)
 
-FORMAT = 1  # of the run directory as a whole
-TEMPORARY = ".tmp"  # suffix of everything that is not complete yet
+__all__ = [  # with what most users of a run need beside it
+    "FORMAT",
+    "TEMPORARY",
+    "Run",
+    "RunDirectory",
+    "atomic_folder",
+    "atomic_write",
+    "claim",
+    "open_run",
+    "read_array",
+    "read_arrays",
+    "read_config",
+    "read_json",
+    "read_summary",
+    "sweep",
+    "write_arrays",
+    "write_json",
+]
 
-
-def _sync_folder(folder):
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def atomic_write(path, mode="wb"):
-    """Open a file for writing that appears under `path` only if the block succeeds."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
-    try:
-        with open(temporary, mode, encoding=None if "b" in mode else "utf-8") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-@contextlib.contextmanager
-def atomic_folder(path):
-    """Yield an empty temporary folder that becomes `path` only if the block succeeds."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    try:
-        yield temporary
-        for file in temporary.iterdir():
-            _sync_folder(file)  # fsync works on files opened read-only, too
-        _sync_folder(temporary)
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-
-
-def sweep(*paths):
-    """Delete what killed processes left half-written of these files and folders.
-
-    Only for who holds the claim on them: a living process may be writing, too.
-    """
-    for path in map(Path, paths):
-        own = path.parent.glob(f"{glob.escape(path.name)}.*{TEMPORARY}")
-        for leftover in [*own, *path.rglob(f"*{TEMPORARY}")]:
-            if leftover.is_dir():
-                shutil.rmtree(leftover, ignore_errors=True)
-            else:
-                leftover.unlink(missing_ok=True)
-
-
-def write_arrays(path, arrays):
-    """Write an .npz file of plain arrays: a dict of them, or pairs that come one by one."""
-    pairs = arrays.items() if isinstance(arrays, dict) else arrays
-    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
-        for name, array in pairs:
-            # No time of day in it: the same arrays give the same bytes.
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-
-
-def read_arrays(path, stage):
-    """The arrays of an .npz file as a dict; `stage` is the program that can rebuild it."""
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            _verify(content.zip)
-            return dict(content)
-    except Exception as error:  # there is no telling what damage makes zipfile and numpy raise
-        raise UserError(f"{path}: cannot be read ({error}): delete it and run {stage} again")
-
-
-def read_array(path, name):
-    """One array of an .npz file that this process has written, or read, before."""
-    with np.load(path, allow_pickle=False) as content:
-        return content[name]
-
-
-def _verify(archive):
-    """Check all of a zip file; numpy on its own reads as far as the arrays' headers tell it."""
-    members = archive.infolist()
-    # A wrong length in the directory makes its next entries a comment.
-    if archive.testzip() or not members or any(member.comment for member in members):
-        raise zipfile.BadZipFile("wrong checksum")
-
-
-def write_json(path, content):
-    with atomic_write(path, "w") as file:
-        json.dump(content, file, indent=2)
-        file.write("\n")
-
-
-def read_json(path):
-    """The content of a JSON file, or None where there is no such file."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON ({error}): delete it and run its stage again")
-
-
-@contextlib.contextmanager
-def claim(path):
-    """Try to hold the lock file `path`; yields whether it was free.
-
-    The kernel drops the lock when its process ends, however it ends.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+UNKNOWN = -1, ""  # facts that no file has
 
 
 @dataclass(frozen=True)
@@ -157,6 +54,10 @@ class RunDirectory:
     """Every path of a run; no other module joins path names of its own."""
 
     root: Path
+
+    def name_of(self, path):
+        """A path of the run by its name in the manifest."""
+        return path.relative_to(self.root).as_posix()
 
     # Stage 1, preprocess.py.
     @property
@@ -198,6 +99,11 @@ class RunDirectory:
     def rows(self, split, shard):
         """True labels and weighted, unhashed features of a shard's rows (CSR arrays)."""
         return self.root / "rows" / split / f"shard_{shard:05d}.npz"
+
+    @property
+    def test_filter(self):
+        """Labels that are not evaluated, per test row (CSR arrays); not all datasets have them."""
+        return self.root / "rows" / "test_filter.npz"
 
     def records(self, split, chunk, shard):
         return self.root / "records" / split / f"chunk_{chunk:02d}" / f"shard_{shard:05d}.tfrecord"
@@ -260,6 +166,14 @@ class RunDirectory:
     def metrics(self, num_chunks=None):
         return self.root / f"metrics{_subset(num_chunks)}.json"
 
+    # The paper's competitors, solar_tf.baselines.
+    def baseline(self, name):
+        """settings.json, model/, predictions.npz, metrics.json; training/ until it is fitted."""
+        return self.root / "baselines" / name
+
+    def baseline_claim(self, name):
+        return self.root / "baselines" / f"{name}.lock"
+
 
 def _subset(num_chunks):
     return "" if num_chunks is None else f"_{num_chunks}_chunks"
@@ -274,12 +188,32 @@ class Run:
     dataset: dict  # name, kind, num_features, num_labels, files, propensity
     seeds: tuple[int, ...]  # hash seed of each chunk
     summary: dict  # per split: rows and shards
+    files: dict = field(default_factory=dict)  # facts of what preprocess.py wrote, by name
 
     @property
     def input_dim(self):
         if self.dataset["kind"] == "dense":
             return self.dataset["num_features"]
         return self.config.feature_dim
+
+    def sources(self, split, chunk):
+        """The files of a chunk's rows, whole by their sizes, as `batches.read_batches` takes them.
+
+        Their content has checksums of its own, which are verified as it is read.
+        """
+        shards = range(self.summary[split]["shards"])
+        sources = {"paths": [self.paths.records(split, chunk, shard) for shard in shards]}
+        if self.dataset["kind"] == "dense":
+            sources["dense_paths"] = [self.paths.inputs(split, shard) for shard in shards]
+        if self.files:  # a run of format 1 has no manifest
+            paths = *sources["paths"], *sources.get("dense_paths", ())
+            names = map(self.paths.name_of, paths)
+            for name in lost(self.paths.root, {n: self.files.get(n, UNKNOWN) for n in names}):
+                path = self.paths.root / name
+                raise UserError(f"{path}: missing or cut short: run preprocess.py again")
+        if self.dataset["kind"] == "dense":
+            sources["dense_dim"] = self.input_dim
+        return sources
 
     def trained_chunks(self):
         chunks = range(self.config.num_chunks)
@@ -301,33 +235,21 @@ class Run:
         return tuple(trained[:wanted])
 
 
-def read_config(paths):
-    """The content of config.json, checked, or None where there is none yet."""
-    content = read_json(paths.config)
-    if content is None:
-        return None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise UserError(
-            f"{paths.config}: not of format {FORMAT}, which this version of solar_tf reads: "
-            "make a new run with preprocess.py"
-        )
-    try:
-        missing = {"config", "dataset", "seeds"} - content.keys()
-        if missing:
-            raise UserError(f"no {', '.join(sorted(missing))} in it")
-        content["config"] = SolarConfig.from_dict(content["config"])
-    except (UserError, AttributeError) as error:
-        raise UserError(f"{paths.config}: {error}: make a new run with preprocess.py")
-    return content
-
-
 def open_run(root):
-    """The run at `root`; UserError unless preprocess.py has finished there."""
+    """The run at `root`, its small files verified; UserError unless preprocess.py has finished."""
     paths = RunDirectory(Path(root))
     content = read_config(paths)
     if content is None:
         raise UserError(f"{root}: no run here (no config.json): run preprocess.py --run {root}")
-    summary = read_json(paths.summary)
+    summary = read_summary(paths, content["format"])
     if summary is None:
         raise UserError(f"{root}: preprocessing is not complete: run preprocess.py --run {root}")
-    return Run(paths, content["config"], content["dataset"], tuple(content["seeds"]), summary)
+    files = content.get("files", {}) | summary.pop("files")
+    used_whole = {name: files[name] for name in files if name.startswith(("labels/", "vocab/"))}
+    verify(paths.root, used_whole, "delete it and run preprocess.py again")
+    seeds = tuple(content["seeds"])
+    return Run(paths, content["config"], content["dataset"], seeds, summary, files)
+
+
+if __name__ == "__main__":
+    runpy.run_module("solar_tf.check", run_name="__main__")  # that knows every artifact

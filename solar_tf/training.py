@@ -10,7 +10,6 @@ import functools
 import importlib.util
 import json
 import math
-import shutil
 import time
 
 import numpy as np
@@ -22,9 +21,10 @@ from solar_tf.cli import load_tensorflow
 from solar_tf.console import progress, say, seconds, table
 from solar_tf.errors import UserError
 from solar_tf.estimate import choose_trainers
-from solar_tf.model import ChunkModel, log_odds
+from solar_tf.model import ChunkModel, inputs_of, log_odds
 from solar_tf.rundir import atomic_folder, claim, open_run, sweep, write_json
-from solar_tf.weights import NAMES, load_weights, read_state, save_weights
+from solar_tf.storage import discard
+from solar_tf.weights import NAMES, load_weights, not_finite, read_state, save_weights
 from solar_tf.workers import run_tasks
 
 CHECK_EVERY = 50  # steps between looks at the loss, each of which waits for the device
@@ -47,14 +47,27 @@ def train(root, chunks=None, trainers=1, **options):
     trainers = trainers or choose_trainers(run.config, run.input_dim, len(wanted))
     job = functools.partial(_train_chunk, run, trainers=trainers, **options)
     start = (load_tensorflow, (1,)) if trainers > 1 else ()
+    for chunk in wanted:
+        _clear_remains(run, chunk)
     trained = []
     while True:  # a chunk that another trainer held may be free in the next round
         missing = [chunk for chunk in wanted if not run.paths.chunk(chunk).exists()]
-        done = [chunk for chunk in run_tasks(job, missing, trainers, *start) if chunk is not None]
+        results = run_tasks(job, missing, trainers, *start, patience=math.inf)
+        done = [chunk for chunk in results if chunk is not None]
         if not done:
             break
         trained += done
     _report(run, wanted, trained)
+
+
+def _clear_remains(run, chunk):
+    """Delete the checkpoints that a trainer left when it was killed right after it had finished."""
+    training = run.paths.training(chunk)
+    if run.paths.chunk(chunk).exists() and [*training.parent.glob(f"{training.name}*")]:
+        with claim(run.paths.chunk_claim(chunk)) as free:
+            if free:
+                sweep(training)
+                discard(training)
 
 
 def _train_chunk(run, chunk, trainers, **options):
@@ -89,6 +102,7 @@ class ChunkTrainer:
             mixed_precision=mixed_precision,
         )
         self.model.make_moments()
+        self.sources = run.sources("train", chunk)
         self.rows = run.summary["train"]["rows"]
         self.steps_per_epoch = math.ceil(self.rows / run.config.batch_size)
         self.total_steps = self.steps_per_epoch * run.config.epochs
@@ -106,12 +120,6 @@ class ChunkTrainer:
             self._start_bias()
 
     def train(self):
-        shards = range(self.run.summary["train"]["shards"])
-        files = [self.run.paths.records("train", self.chunk, shard) for shard in shards]
-        dense = {}
-        if self.run.dataset["kind"] == "dense":
-            dense["dense_paths"] = [self.run.paths.inputs("train", shard) for shard in shards]
-            dense["dense_dim"] = self.run.input_dim
         with (
             progress(
                 self.total_steps * self.run.config.batch_size,
@@ -120,19 +128,21 @@ class ChunkTrainer:
                 self.model.step.numpy() * self.run.config.batch_size,
                 self.line,
             ) as bar,
-            damage_explained(*files, *dense.get("dense_paths", ())),
+            damage_explained(*self.sources["paths"], *self.sources.get("dense_paths", ())),
         ):
             while self.epoch < self.run.config.epochs:
-                batches = read_batches(
-                    files,
-                    self.run.config.batch_size,
-                    seed=self.run.config.seed * 1000 + self.chunk,
-                    epoch=self.epoch,
-                    skip=self.batch,
-                    **dense,
-                )
-                self._train_epoch(batches, bar)
+                self._train_epoch(self._batches(self.epoch, self.batch), bar)
         self._finish()
+
+    def _batches(self, epoch, skip):
+        """An epoch's batches from number `skip` on."""
+        return read_batches(
+            **self.sources,
+            batch_size=self.run.config.batch_size,
+            seed=self.run.config.seed * 1000 + self.chunk,
+            epoch=epoch,
+            skip=skip,
+        )
 
     def _train_epoch(self, batches, bar):
         losses = collections.deque()
@@ -170,12 +180,28 @@ class ChunkTrainer:
         while losses:
             loss = float(losses.popleft())
             if not math.isfinite(loss):
-                batch = self.batch - len(losses) - 1
-                raise UserError(
-                    f"chunk {self.chunk}, epoch {self.epoch}, batch {batch}: "
-                    f"the loss is {loss}: the last checkpoint is kept; use a smaller learning_rate"
-                )
+                self._stop(len(losses), f"the loss is {loss}")
             self.loss_sum += loss
+
+    def _stop(self, steps_ago, what):
+        """End the training, and blame the inputs of the step's batch if it is their fault."""
+        step = int(self.model.step.numpy()) - steps_ago - 1
+        epoch, batch = divmod(step, self.steps_per_epoch)
+        remedy = "use a smaller learning_rate"
+        inputs = inputs_of(next(iter(self._batches(epoch, batch))))
+        if bad := not_finite({name: tensor.numpy() for name, tensor in inputs.items()}):
+            what += f", as {' and '.join(bad)} of its inputs hold NaN or Inf"
+            remedy = f"delete {self.sources['paths'][0].parent} and run preprocess.py again"
+        raise UserError(
+            f"chunk {self.chunk}, epoch {epoch}, batch {batch}: {what}: "
+            f"the last checkpoint is kept; {remedy}"
+        )
+
+    def _finite(self, weights):
+        """The weights, if they may be saved: a checkpoint with NaN in it would be of no use."""
+        if bad := not_finite(weights):
+            self._stop(0, f"after it {' and '.join(bad)} hold NaN or Inf")
+        return weights
 
     def _end_epoch(self):
         loss = self.loss_sum / self.batch
@@ -220,12 +246,12 @@ class ChunkTrainer:
                 "step": step,
             }
             weights = {name: variable.numpy() for name, variable in self.model.state().items()}
-            save_weights(folder, weights, state)
+            save_weights(folder, self._finite(weights), state)
         for older in self._checkpoints()[:-1]:
-            shutil.rmtree(older)
+            discard(older)
 
     def _checkpoints(self):
-        return sorted(self.run.paths.training(self.chunk).glob("step_*"))
+        return sorted(self.run.paths.training(self.chunk).glob("step_*[0-9]"))
 
     def _resume(self):
         """Take up the newest checkpoint; returns whether there was one."""
@@ -254,9 +280,9 @@ class ChunkTrainer:
                 "device": "GPU" if tf.config.list_physical_devices("GPU") else "CPU",
                 "tensorflow": tf.__version__,
             }
-            save_weights(folder, weights, facts)
             write_json(folder / "history.json", self.history)
-        shutil.rmtree(self.run.paths.training(self.chunk), ignore_errors=True)
+            save_weights(folder, self._finite(weights), facts)
+        discard(self.run.paths.training(self.chunk))
         say(
             f"chunk {self.chunk}: loss {self.history[0]['loss']:.3f} -> "
             f"{self.history[-1]['loss']:.3f} in {seconds(facts['seconds'])}"

@@ -1,9 +1,8 @@
 """Weights on disk: a folder of .npy files, which can be mapped, and a state.json beside them."""
 
-import hashlib
-
 import numpy as np
 
+from solar_tf.checksums import HashedFile, file_facts, verify
 from solar_tf.errors import UserError
 from solar_tf.rundir import read_json, write_json
 
@@ -12,55 +11,70 @@ RUNTIME_BYTES = 0.7e9  # of TensorFlow and Python themselves
 NAMES = ("hidden_kernel", "hidden_bias", "output_kernel", "output_bias")
 
 
-class _HashedFile:
-    """A file that hashes what is written to it."""
-
-    def __init__(self, file):
-        self.file, self.digest = file, hashlib.sha256()
-
-    def write(self, data):
-        self.digest.update(data)
-        return self.file.write(data)
-
-
 def save_weights(folder, weights, facts):
-    """Write arrays by name, and `facts` with the arrays' checksums as state.json."""
+    """Write arrays by name, and `facts` with the checksums of all files there as state.json."""
+    others = {path.name: file_facts(path) for path in sorted(folder.iterdir())}
     checksums = {}
     for name, weight in weights.items():
         with open(folder / f"{name}.npy", "wb") as file:
-            hashed = _HashedFile(file)
+            hashed = HashedFile(file)
             np.lib.format.write_array(hashed, weight, allow_pickle=False)
         checksums[name] = hashed.digest.hexdigest()
-    write_json(folder / "state.json", {"format": FORMAT, **facts, "sha256": checksums})
+    state = {"format": FORMAT, **facts, "sha256": checksums, "files": others}
+    write_json(folder / "state.json", state)
 
 
 def read_state(folder):
     """The facts that `save_weights` wrote."""
-    state = read_json(folder / "state.json")
+    state = read_json(folder / "state.json", _remedy(folder))
     if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise UserError(
-            f"{folder}: no state.json of format {FORMAT}: delete the folder and run train.py again"
-        )
+        raise UserError(f"{folder}: no state.json of format {FORMAT}: {_remedy(folder)}")
     return state
 
 
-def load_weights(folder, shapes, mapped=False):
-    """Float32 arrays by name, each of the shape in `shapes`; mapped ones cost no memory."""
+def load_weights(folder, shapes, mapped=False, remember=True):
+    """Float32 arrays by name, each of the shape in `shapes`; mapped ones cost no memory.
+
+    They are verified first; what is remembered as verified is not read through again.
+    """
     weights = {}
     for name, shape in shapes.items():
         path = folder / f"{name}.npy"
         try:
-            weight = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
+            # Unlike reading, mapping takes no memory for a size that is not there.
+            weight = np.load(path, mmap_mode="r", allow_pickle=False)
+        except Exception as error:  # there is no telling what a damaged header makes numpy raise
             _fail(path, f"cannot be read ({error})")
         if weight.shape != shape or weight.dtype != np.float32:
             _fail(path, f"{weight.dtype} {list(weight.shape)}, where float32 {list(shape)} belongs")
         weights[name] = weight
-    return weights
+    verify_weights(folder, shapes, remember)
+    return weights if mapped else {name: np.array(weight) for name, weight in weights.items()}
+
+
+def verify_weights(folder, names, remember=True):
+    """Compare the files of the arrays with their checksums in state.json."""
+    checksums = read_state(folder).get("sha256")
+    if not isinstance(checksums, dict) or not checksums.keys() >= {*names}:
+        _fail(folder / "state.json", "no checksums in it")
+    files = {f"{name}.npy": (None, checksums[name]) for name in names}
+    verify(folder, files, _remedy(folder), remember)
+
+
+def not_finite(weights):
+    """The names of the arrays that hold NaN or Inf."""
+    # The float64 sum of float32 cannot overflow, and no infinity vanishes in it.
+    with np.errstate(invalid="ignore"):
+        sums = {name: np.sum(weight, dtype=np.float64) for name, weight in weights.items()}
+    return [name for name, total in sums.items() if not np.isfinite(total)]
+
+
+def _remedy(folder):
+    return f"delete {folder} and run train.py again"
 
 
 def _fail(path, what):
-    raise UserError(f"{path}: {what}: delete {path.parent} and run train.py again")
+    raise UserError(f"{path}: {what}: {_remedy(path.parent)}")
 
 
 def weight_shapes(config, input_dim):

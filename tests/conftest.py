@@ -1,5 +1,6 @@
 """Data with a planted answer, small enough to go through every stage in seconds."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -67,6 +68,20 @@ def start_stage(program, *flags):
     )
 
 
+@contextlib.contextmanager
+def child(code, *arguments):
+    """A Python process that has said "ready"; killed with SIGKILL at the end of the block."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
 def files_of(root, *folders):
     """The content of all files below `root`, by relative path."""
     root = Path(root)
@@ -74,7 +89,7 @@ def files_of(root, *folders):
         str(path.relative_to(root)): path.read_bytes()
         for folder in folders or (".",)
         for path in sorted((root / folder).rglob("*"))
-        if path.is_file() and path.suffix != ".lock"
+        if path.is_file() and path.suffix != ".lock" and path.name != "verified.json"
     }
 
 

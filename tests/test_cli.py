@@ -268,3 +268,34 @@ def test_what_tensorflow_says_while_it_fails_to_load_is_not_lost(tmp_path):
     assert code == 1
     assert "no such libcuda" in err
     assert "ImportError: broken" in err
+
+
+MANY_LINES = """
+from solar_tf.console import say
+for line in range(100_000):
+    say(f"line {line}")
+with open(sys.argv[0] + ".result", "w") as file:
+    file.write("done")
+"""
+
+
+@pytest.mark.parametrize("body", [MANY_LINES, "print('x' * 10)"], ids=["many lines", "last words"])
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path, body):
+    path = program(tmp_path, body)
+    command = f"{sys.executable} {path} | {sys.executable} -c 'import sys; sys.stdin.close()'"
+    command += "; exit ${PIPESTATUS[0]}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert done.returncode in (0, 128 + signal.SIGPIPE)  # 0 if it was faster than the reader
+    if "many" in body:
+        assert done.returncode
+    assert not path.with_name("stage.py.result").exists() or done.returncode == 0
+
+
+def test_want_of_memory_is_one_line(tmp_path):
+    code, _, err = run(program(tmp_path, "raise MemoryError"))
+    assert code == 1
+    assert err.startswith("error: not enough memory: ")

@@ -49,7 +49,7 @@ def refusal(path, data, **counts):
         load_index(path, **counts)
     message = str(error.value)
     assert message.startswith(f"{path}: ")
-    assert message.endswith(": run preprocess.py again")
+    assert message.endswith(": delete it and run preprocess.py again")
     assert len(message) < len(str(path)) + 200  # however long the values in the file are
     return message
 
@@ -98,6 +98,19 @@ def test_missing_file_and_folder(path, tmp_path):
     for place in (path, tmp_path):
         with pytest.raises(UserError, match=r"run preprocess\.py again"):
             load_index(place)
+
+
+def test_a_file_longer_than_the_runs_index_can_be_is_refused_unread(path):
+    with open(path, "wb") as file:
+        file.truncate(2**40)  # takes no room on the disk, but would in memory
+    with pytest.raises(UserError, match=r"1099511627776 bytes, where an index has 1216 at most"):
+        load_index(path, NUM_BUCKETS, NUM_LABELS)
+
+
+def test_what_is_no_file_is_refused_unread(path):
+    os.mkfifo(path)  # reading would wait for ever
+    with pytest.raises(UserError, match=r"chunk_00\.pkl: not a file: delete it and run prepro"):
+        load_index(path)
 
 
 def edited(saved, **changes):

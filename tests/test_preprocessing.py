@@ -12,7 +12,7 @@ import tensorflow as tf
 from conftest import files_of, open_titles, small_config, stage, start_stage, write_titles
 from sklearn.utils import murmurhash3_32
 
-from solar_tf import preprocessing
+from solar_tf import scanning
 from solar_tf.datasets.dataset import open_files
 from solar_tf.datasets.vocabulary import tokenize
 from solar_tf.errors import UserError
@@ -74,7 +74,7 @@ def test_tfidf_rows_have_the_chosen_length(titles, tmp_path):
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    monkeypatch.setattr(preprocessing, "ROWS_PER_SHARD", 100)
+    monkeypatch.setattr(scanning, "ROWS_PER_SHARD", 100)
 
 
 def test_workers_do_not_change_a_byte(titles, tmp_path, small_shards):
@@ -231,3 +231,42 @@ def test_bad_input_is_one_clear_line(name, tmp_path):
     assert re.search(message, lines[0]), lines[0]
     left = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert all(path.suffix == ".lock" for path in left), left
+
+
+def test_what_was_lost_or_cut_short_is_made_again(titles, tmp_path, small_shards):
+    run = preprocess(tmp_path, open_titles(titles), small_config(weighting="tfidf"), 1)
+    before = files_of(tmp_path)
+    assert {*run.files} == {*before} - {"config.json", "records/summary.json"}
+    cut = run.paths.records("train", 2, 3)
+    cut.write_bytes(cut.read_bytes()[:-1])
+    for path in (run.paths.index(1), run.paths.vocabulary, run.paths.label_counts):
+        path.unlink()
+    run.paths.rows("test", 0).unlink()
+    preprocess(tmp_path, open_titles(titles), small_config(weighting="tfidf"), 1)
+    assert files_of(tmp_path) == before
+
+
+def test_records_without_their_config_are_not_mixed_with_others(titles, tmp_path):
+    run = preprocess(tmp_path, open_titles(titles), small_config(), 1)
+    run.paths.config.unlink()
+    with pytest.raises(UserError, match=r"records: belongs to a run whose config\.json is missing"):
+        preprocess(tmp_path, open_titles(titles), small_config(num_buckets=5), 1)
+
+
+def test_an_unfinished_run_of_an_older_format_is_refused(titles, tmp_path):
+    run = preprocess(tmp_path, open_titles(titles), small_config(), 1)
+    content = json.loads(run.paths.config.read_text())
+    del content["checksum"], content["files"]
+    run.paths.config.write_text(json.dumps(content | {"format": 1}))
+    run.paths.summary.unlink()
+    with pytest.raises(UserError, match=r"unfinished run of an older version: delete it"):
+        preprocess(tmp_path, open_titles(titles), small_config(), 1)
+
+
+@pytest.mark.parametrize("weighting", ["counts", "tfidf"])
+def test_values_too_large_for_float32_are_named_by_their_row(tmp_path, weighting):
+    rows = ["1 0:1", "1 0:3e38 1:3e38 2:3e38 3:3e38"]
+    (tmp_path / "train.txt").write_text("2 4 2\n" + "\n".join(rows) + "\n")
+    config = small_config(feature_dim=1, weighting=weighting)
+    with pytest.raises(UserError, match=r"train\.txt: row 2: its features are too large"):
+        preprocess(tmp_path / "run", open_files(tmp_path / "train.txt"), config, 1)

@@ -1,333 +1,23 @@
-import contextlib
+"""The paths of a run, and opening one."""
+
 import inspect
-import io
 import itertools
-import json
-import random
-import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
+from solar_tf.checksums import file_facts
 from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
 from solar_tf.rundir import (
     FORMAT,
     RunDirectory,
-    atomic_folder,
-    atomic_write,
-    claim,
     open_run,
-    read_arrays,
     read_config,
     read_json,
     sweep,
-    write_arrays,
     write_json,
 )
-
-ROOT = Path(__file__).parent.parent
-
-
-@contextlib.contextmanager
-def child(code, *arguments):
-    """A Python process that has said "ready"; killed with SIGKILL at the end of the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    try:
-        assert process.stdout.readline() == "ready\n"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-def names(folder):
-    return sorted(path.name for path in Path(folder).iterdir())
-
-
-# Atomic writes.
-
-
-@pytest.mark.parametrize("mode", ["wb", "w"])
-def test_a_file_appears_with_the_end_of_its_block_and_not_before(tmp_path, mode):
-    path = tmp_path / "new" / "folder" / "file"
-    content = b"abc" if mode == "wb" else "é\n"
-    with atomic_write(path, mode) as file:
-        file.write(content)
-        file.flush()
-        assert not path.exists()
-    assert path.read_bytes() == (content if mode == "wb" else "é\n".encode())
-    assert names(path.parent) == ["file"]
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-@pytest.mark.parametrize("before", [None, b"old"])
-def test_a_failed_write_leaves_what_was_there_and_nothing_else(tmp_path, error, before):
-    path = tmp_path / "file"
-    if before:
-        path.write_bytes(before)
-    with pytest.raises(error), atomic_write(path) as file:
-        file.write(b"half")
-        raise error
-    assert names(tmp_path) == (["file"] if before else [])
-    assert not before or path.read_bytes() == before
-
-
-WRITE_FOR_EVER = """
-import itertools, sys
-from solar_tf.rundir import atomic_write
-for version in itertools.cycle(range(1, 200)):
-    with atomic_write(sys.argv[1]) as file:
-        for _ in range(version):
-            file.write(bytes([version]) * 10_000)
-            file.flush()
-    if version == 1:
-        print("ready", flush=True)
-"""
-
-
-def test_a_file_is_whole_at_every_moment_of_a_writers_life_and_after_its_kill(tmp_path):
-    path = tmp_path / "file"
-    for lifetime in (0.01, 0.1, 0.3):
-        with child(WRITE_FOR_EVER, path):
-            end = time.monotonic() + lifetime
-            while time.monotonic() < end:
-                content = path.read_bytes()
-                assert content == content[:1] * (10_000 * content[0])
-        content = path.read_bytes()
-        assert content == content[:1] * (10_000 * content[0])
-
-
-WRITE_HALF = """
-import signal, sys
-from solar_tf.rundir import atomic_folder, atomic_write
-with {function}(sys.argv[1]) as target:
-    with (open(target / "part", "wb") if {function} is atomic_folder else target) as file:
-        file.write(b"half")
-        file.flush()
-        print("ready", flush=True)
-        signal.pause()
-"""
-
-
-@pytest.mark.parametrize("function", ["atomic_write", "atomic_folder"])
-def test_a_kill_in_mid_write_leaves_only_what_sweep_removes(tmp_path, function):
-    target = tmp_path / "sub" / "target"
-    with child(WRITE_HALF.format(function=function), target):
-        pass
-    assert not target.exists()
-    assert len(names(target.parent)) == 1  # it was at work
-    sweep(tmp_path)
-    assert names(target.parent) == []
-
-
-def test_a_folder_appears_with_the_end_of_its_block_and_not_before(tmp_path):
-    path = tmp_path / "new" / "folder"
-    with atomic_folder(path) as folder:
-        assert names(folder) == []
-        write_json(folder / "a.json", 1)
-        assert not path.exists()
-    assert names(path.parent) == ["folder"]
-    assert read_json(path / "a.json") == 1
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_failed_folder_leaves_nothing(tmp_path, error):
-    with pytest.raises(error), atomic_folder(tmp_path / "folder") as folder:
-        (folder / "file").write_text("half")
-        raise error
-    assert names(tmp_path) == []
-
-
-def test_a_folder_that_is_there_is_never_replaced(tmp_path):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "file").write_text("old")
-    with pytest.raises(OSError), atomic_folder(tmp_path / "folder") as folder:
-        (folder / "file").write_text("new")
-    assert names(tmp_path) == ["folder"]
-    assert (tmp_path / "folder" / "file").read_text() == "old"
-
-
-def test_sweep_keeps_all_that_is_complete(tmp_path):
-    (tmp_path / "a" / "b.77.tmp" / "c").mkdir(parents=True)
-    (tmp_path / "a" / "b.77.tmp" / "c" / "d.78.tmp").touch()
-    (tmp_path / "a" / "kept.npz").touch()
-    (tmp_path / "a" / "tmp").touch()
-    (tmp_path / "e.json.79.tmp").touch()
-    sweep(tmp_path)
-    assert names(tmp_path) == ["a"]
-    assert names(tmp_path / "a") == ["kept.npz", "tmp"]
-    sweep(tmp_path / "missing")
-
-
-# Claims.
-
-HOLD = """
-import signal, sys
-from solar_tf.rundir import claim
-with claim(sys.argv[1]) as free:
-    assert free
-    print("ready", flush=True)
-    signal.pause()
-"""
-
-
-def test_a_claim_is_held_by_one_process_and_free_at_once_when_that_is_killed(tmp_path):
-    path = tmp_path / "chunks" / "chunk_00.lock"
-    with child(HOLD, path) as holder:
-        with claim(path) as free:
-            assert not free
-        with claim(path) as free:  # a failed try leaves the holder's claim alone
-            assert not free
-        holder.send_signal(signal.SIGKILL)
-        holder.wait()
-        with claim(path) as free:
-            assert free
-
-
-def test_a_claim_ends_with_its_block(tmp_path):
-    for _ in range(2):
-        with claim(tmp_path / "lock") as free:
-            assert free
-            with claim(tmp_path / "lock") as free_again:
-                assert not free_again
-    with pytest.raises(ValueError), claim(tmp_path / "lock"):
-        raise ValueError
-    with claim(tmp_path / "lock") as free:
-        assert free
-
-
-# JSON and arrays.
-
-
-def test_json_round_trip(tmp_path):
-    content = {"a": [1, 2.5, None], "title": "Bücher"}
-    write_json(tmp_path / "a.json", content)
-    assert read_json(tmp_path / "a.json") == content
-
-
-def test_json_that_is_not_there_is_none(tmp_path):
-    assert read_json(tmp_path / "a.json") is None
-
-
-@pytest.mark.parametrize("content", [b"", b'{"a": 1', b"\xff\xfe", b"{} x"])
-def test_broken_json_is_an_error_with_file_and_remedy(tmp_path, content):
-    path = tmp_path / "a.json"
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=rf"^{re.escape(str(path))}: not valid JSON .*delete it"):
-        read_json(path)
-
-
-def archive(**arrays):
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()
-
-
-ARRAYS = {  # large enough that nothing reads an array and its checksum in one go
-    "splits": np.arange(599, dtype=np.int64),
-    "values": np.linspace(0, 1, 1177, dtype=np.float32),
-    "empty": np.zeros((0, 3), np.int32),
-}
-ARCHIVE = archive(**ARRAYS)
-
-
-def is_intact(path, content):
-    """Whether damaged content reads as ARRAYS all the same; UserError otherwise."""
-    path.unlink(missing_ok=True)  # many times faster than to write over it
-    path.write_bytes(content)
-    try:
-        arrays = read_arrays(path, "preprocess.py")
-    except UserError as error:
-        assert str(error).startswith(f"{path}: cannot be read (")
-        assert str(error).endswith("): delete it and run preprocess.py again")
-        return False
-    assert list(arrays) == list(ARRAYS)
-    for name, array in arrays.items():
-        assert array.dtype == ARRAYS[name].dtype
-        np.testing.assert_array_equal(array, ARRAYS[name], strict=True)
-    return True
-
-
-def test_arrays_round_trip(tmp_path):
-    write_arrays(tmp_path / "a.npz", ARRAYS)
-    assert is_intact(tmp_path / "b.npz", (tmp_path / "a.npz").read_bytes())
-
-
-def test_truncated_arrays_are_an_error_wherever_they_end(tmp_path):
-    ends = {*range(200), *range(len(ARCHIVE) - 300, len(ARCHIVE)), *range(0, len(ARCHIVE), 97)}
-    assert not any(is_intact(tmp_path / "a.npz", ARCHIVE[:end]) for end in ends)
-
-
-def flipped(content, bits):
-    content = bytearray(content)
-    for bit in bits:
-        content[bit // 8] ^= 1 << bit % 8
-    return bytes(content)
-
-
-def test_every_bit_flipped_outside_the_numbers_is_an_error_or_harmless(tmp_path):
-    """In zip's and numpy's headers and in zip's directory."""
-    headers = [match.start() for match in re.finditer(b"PK\\x03\\x04", ARCHIVE)]
-    assert len(headers) == len(ARRAYS)
-    structure = [range(start, min(start + 130, len(ARCHIVE))) for start in headers]
-    structure.append(range(ARCHIVE.index(b"PK\x01\x02"), len(ARCHIVE)))
-    outcomes = {
-        is_intact(tmp_path / "a.npz", flipped(ARCHIVE, [8 * byte + bit]))
-        for byte in {*itertools.chain(*structure)}
-        for bit in range(8)
-    }
-    assert outcomes == {True, False}
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.sets(st.integers(0, 8 * len(ARCHIVE) - 1), min_size=1, max_size=20))
-def test_random_flips_are_an_error_or_harmless(tmp_path, bits):
-    is_intact(tmp_path / "a.npz", flipped(ARCHIVE, bits))
-
-
-def test_a_flip_in_the_numbers_is_always_an_error(tmp_path):
-    start = ARCHIVE.index(ARRAYS["values"].tobytes())
-    generator = random.Random(0)
-    for _ in range(100):
-        bit = 8 * start + generator.randrange(8 * ARRAYS["values"].nbytes)
-        assert not is_intact(tmp_path / "a.npz", flipped(ARCHIVE, [bit]))
-
-
-def npy():
-    buffer = io.BytesIO()
-    np.save(buffer, np.arange(3))
-    return buffer.getvalue()
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"not an archive", archive(), archive(a=np.array([{}], object)), npy()],
-    ids=["empty", "text", "no arrays", "pickled objects", "npy"],
-)
-def test_what_is_no_archive_of_plain_arrays_is_an_error(tmp_path, content):
-    assert not is_intact(tmp_path / "a.npz", content)
-
-
-def test_missing_arrays_are_an_error_that_names_the_stage(tmp_path):
-    with pytest.raises(UserError, match=r"a\.npz: cannot be read .* run infer\.py again"):
-        read_arrays(tmp_path / "a.npz", "infer.py")
-
-
-# The run.
 
 ARGUMENTS = {
     "split": ["train", "test"],
@@ -336,12 +26,13 @@ ARGUMENTS = {
     "block": [0, 9_999, 10_000],
     "step": [0, 1, 10**9],
     "num_chunks": [None, 1, 10],
+    "name": ["parabel", "slice"],
 }
 
 
 def all_paths(run):
     for name, member in inspect.getmembers(RunDirectory):
-        if name.startswith("_"):
+        if name.startswith("_") or name == "name_of":
             continue
         if isinstance(member, property):
             if isinstance(getattr(run, name), Path):  # not a tuple of paths
@@ -377,14 +68,25 @@ def test_no_complete_path_looks_temporary(tmp_path):
 def run(tmp_path):
     """A run directory as preprocess.py leaves it."""
     paths = RunDirectory(tmp_path)
+    paths.vocabulary.parent.mkdir()
+    paths.vocabulary.write_text("words")
+    files = {"vocab/words.txt": file_facts(paths.vocabulary)}
+    dataset = {"name": "toy", "kind": "text", "num_features": 512, "num_labels": 9}
     content = {
         "format": FORMAT,
-        "dataset": {"name": "toy", "kind": "text", "num_features": 512},
+        "dataset": dataset | {"propensity": [0.55, 1.5], "files": {}},
         "seeds": [0, 1, 2],
         "config": SolarConfig(num_chunks=3, feature_dim=77).to_dict(),
+        "files": files,
     }
     write_json(paths.config, content)
-    write_json(paths.summary, {"train": {"rows": 5, "shards": 1}})
+    facts = {}
+    for path in (paths.records("train", 1, 0), paths.inputs("train", 0)):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"rows")
+        facts[paths.name_of(path)] = file_facts(path)
+    counts = {"train": {"rows": 5, "shards": 1}, "test": {"rows": 0, "shards": 0}}
+    write_json(paths.summary, counts | {"files": facts})
     return paths
 
 
@@ -439,40 +141,32 @@ def test_a_run_is_incomplete_without_its_summary(run):
     assert read_config(run)["config"].num_chunks == 3
 
 
-@pytest.mark.parametrize("number", [FORMAT + 1, 0, None, "1"])
-def test_another_format_number_is_an_error_with_a_remedy(run, number):
-    write_json(run.config, read_json(run.config) | {"format": number})
-    with pytest.raises(UserError, match=rf"not of format {FORMAT}.*make a new run with preprocess"):
+def test_what_is_used_whole_is_verified_when_a_run_is_opened(run):
+    run.vocabulary.write_text("w0rds")
+    with pytest.raises(UserError, match=r"words\.txt: damaged.*delete it and run preprocess\.py"):
+        open_run(run.root)
+    run.vocabulary.unlink()
+    with pytest.raises(UserError, match=r"words\.txt: No such file.*run preprocess\.py again"):
         open_run(run.root)
 
 
-@pytest.mark.parametrize("content", [[], 3, "text", None])
-def test_a_config_that_is_no_object_is_an_error(run, content):
-    run.config.write_text(json.dumps(content))
-    with pytest.raises(UserError, match=r"config\.json|no run here"):
-        open_run(run.root)
+def test_the_files_of_rows_are_whole_by_their_sizes(run):
+    records = run.records("train", 1, 0)
+    assert open_run(run.root).sources("train", 1) == {"paths": [records]}
+    assert open_run(run.root).sources("test", 1) == {"paths": []}
+    records.write_bytes(b"row")
+    with pytest.raises(UserError, match=r"shard_00000\.tfrecord: missing or cut short: run prepro"):
+        open_run(run.root).sources("train", 1)
+    with pytest.raises(UserError, match=r"missing or cut short"):  # the manifest has no chunk 2
+        open_run(run.root).sources("train", 2)
 
 
-@pytest.mark.parametrize("key", ["config", "dataset", "seeds"])
-def test_a_missing_part_of_the_config_is_named(run, key):
+def test_dense_inputs_are_a_source_of_every_chunk(run):
     content = read_json(run.config)
-    del content[key]
+    content["dataset"]["kind"] = "dense"
     write_json(run.config, content)
-    with pytest.raises(UserError, match=rf"config\.json: no {key} in it: make a new run"):
-        open_run(run.root)
-
-
-@pytest.mark.parametrize("config", [None, [], {"num_chunks": 3}, {"epochs": "10"}])
-def test_a_config_edited_into_nonsense_is_an_error(run, config):
-    content = read_json(run.config)
-    if config and "epochs" in config:
-        config = content["config"] | config
-    write_json(run.config, content | {"config": config})
-    with pytest.raises(UserError, match=r"config\.json: .*: make a new run with preprocess\.py"):
-        open_run(run.root)
-
-
-def test_a_broken_summary_is_an_error(run):
-    run.summary.write_text("{")
-    with pytest.raises(UserError, match=r"summary\.json: not valid JSON"):
-        open_run(run.root)
+    sources = open_run(run.root).sources("train", 1)
+    assert (sources["dense_paths"], sources["dense_dim"]) == ([run.inputs("train", 0)], 512)
+    run.inputs("train", 0).unlink()
+    with pytest.raises(UserError, match=r"inputs/shard_00000\.tfrecord: missing or cut short"):
+        open_run(run.root).sources("train", 1)

@@ -1,6 +1,7 @@
 """Stage 2: learning, sharing, being killed."""
 
 import json
+import re
 import shutil
 import signal
 import time
@@ -11,8 +12,9 @@ from conftest import open_titles, small_config, stage, start_stage
 
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import preprocess
+from solar_tf.records import BUCKETS, IDS, VALUES, write_records
 from solar_tf.rundir import claim, open_run
-from solar_tf.training import train
+from solar_tf.training import ChunkTrainer, train
 
 
 def copy_run(run, folder):
@@ -128,6 +130,57 @@ def test_a_loss_that_is_no_number_stops_with_its_place(titles, tmp_path):
     with pytest.raises(UserError, match=r"chunk 0, epoch 0, batch \d+: the loss is"):
         train(tmp_path)
     assert not run.trained_chunks()
+
+
+def test_weights_that_are_no_numbers_are_never_saved(preprocessed, tmp_path):
+    """Where the loss hides it, the checkpoint does not."""
+    run = copy_run(preprocessed, tmp_path)
+    trainer = ChunkTrainer(run, 1, checkpoint_minutes=0)
+    trainer.model.step.assign(40)
+    trainer._save_checkpoint()
+    trainer.model.output_bias.assign(np.full(24, np.inf, np.float32))
+    trainer.model.step.assign(45)
+    with pytest.raises(UserError, match=r"chunk 1, epoch 1, batch 6: after it output_bias hold"):
+        trainer._save_checkpoint()
+    (kept,) = run.paths.training(1).iterdir()
+    assert kept == run.paths.checkpoint(1, 40)
+
+
+def test_inputs_that_are_no_numbers_are_blamed(preprocessed, tmp_path):
+    run = copy_run(preprocessed, tmp_path)
+    splits = np.arange(601)
+    values = np.ones(600, np.float32)
+    values[77] = np.inf
+    path = run.paths.records("train", 0, 0)
+    columns = {IDS: (splits, splits[:-1] % 7), BUCKETS: (splits, splits[:-1] % 7)}
+    facts = write_records(path, columns | {VALUES: (splits, values)})
+    run.files[run.paths.name_of(path)] = facts
+    with pytest.raises(UserError) as caught:
+        ChunkTrainer(run, 0).train()
+    assert re.fullmatch(
+        r"chunk 0, epoch 0, batch \d+: the loss is nan, as values of its inputs hold NaN or Inf: "
+        rf"the last checkpoint is kept; delete {path.parent} and run preprocess\.py again",
+        str(caught.value),
+    )
+
+
+def test_what_a_trainer_leaves_when_killed_at_its_last_step_is_cleared(trained, tmp_path):
+    run = copy_run(trained, tmp_path)
+    run.paths.checkpoint(1, 77).mkdir(parents=True)
+    with claim(run.paths.chunk_claim(1)):
+        train(tmp_path)
+        assert run.paths.training(1).exists()  # somebody is at it
+    train(tmp_path)
+    assert not run.paths.training(1).exists()
+
+
+def test_records_cut_at_a_row_are_refused_before_the_first_epoch(preprocessed, tmp_path):
+    run = copy_run(preprocessed, tmp_path)
+    path = run.paths.records("train", 1, 0)
+    first = 16 + int.from_bytes(path.read_bytes()[:8], "little")
+    path.write_bytes(path.read_bytes()[first:])
+    with pytest.raises(UserError, match=r"chunk_01/shard_00000\.tfrecord: missing or cut short"):
+        train(tmp_path, chunks=[1])
 
 
 def test_a_damaged_record_is_named(preprocessed, tmp_path):

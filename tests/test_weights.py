@@ -1,11 +1,23 @@
+import json
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
 
+from solar_tf import checksums
 from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
-from solar_tf.weights import FORMAT, NAMES, load_weights, read_state, save_weights, weight_shapes
+from solar_tf.weights import (
+    FORMAT,
+    NAMES,
+    load_weights,
+    not_finite,
+    read_state,
+    save_weights,
+    verify_weights,
+    weight_shapes,
+)
 
 SHAPES = weight_shapes(SolarConfig(hidden_dim=3, num_buckets=5), 4)
 
@@ -77,3 +89,81 @@ def test_a_folder_without_a_state_of_this_format_is_an_error(folder, content):
         (folder / "state.json").write_text(content)
     with pytest.raises(UserError, match=rf"no state\.json of format {FORMAT}.*run train\.py again"):
         read_state(folder)
+
+
+def test_every_flipped_bit_is_found_before_the_weights_are_used(folder):
+    path = folder / "output_bias.npy"
+    whole = path.read_bytes()
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match=r"output_bias\.npy: .* and run train\.py again"):
+            load_weights(folder, SHAPES, mapped=bit % 2 == 0)
+
+
+def test_weights_are_read_through_once_and_not_before_every_query(folder, monkeypatch):
+    monkeypatch.setattr(checksums, "SETTLED", -1.0)
+    load_weights(folder, SHAPES, mapped=True)
+    monkeypatch.setattr(checksums, "file_facts", None)  # to read them again would fail
+    load_weights(folder, SHAPES, mapped=True)
+    with pytest.raises(TypeError):
+        verify_weights(folder, SHAPES, remember=False)
+
+
+def test_a_folder_that_cannot_be_written_to_is_verified_every_time(folder, monkeypatch):
+    monkeypatch.setattr(checksums, "SETTLED", -1.0)
+    (folder / checksums.MEMORY).mkdir()  # as good as no permission, for root too
+    for _ in range(2):
+        load_weights(folder, SHAPES, mapped=True)
+
+
+@pytest.mark.parametrize("checksums", [None, [], {}, {"output_bias": None}, {"output_bias": "ab"}])
+def test_a_state_without_the_checksums_is_an_error(folder, checksums):
+    state = json.loads((folder / "state.json").read_text())
+    del state["checksum"]
+    (folder / "state.json").write_text(json.dumps(state | {"sha256": checksums}))
+    with pytest.raises(UserError, match=r"run train\.py again"):
+        load_weights(folder, {"output_bias": (5,)})
+
+
+def test_a_damaged_state_is_an_error(folder):
+    path = folder / "state.json"
+    path.write_text(path.read_text().replace('"step": 7', '"step": 9'))
+    with pytest.raises(UserError, match=rf"state\.json: its checksum is wrong.*delete {folder}"):
+        read_state(folder)
+
+
+def test_other_files_of_the_folder_have_their_facts_in_the_state(tmp_path, weights):
+    (tmp_path / "history.json").write_text("[]")
+    save_weights(tmp_path, weights, {})
+    assert read_state(tmp_path)["files"] == {
+        "history.json": checksums.file_facts(tmp_path / "history.json")
+    }
+
+
+def test_a_header_that_lies_about_its_size_takes_no_memory(folder):
+    with open(folder / "output_bias.npy", "wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (2**33,)}
+        np.lib.format.write_array_header_1_0(file, header)
+    tracemalloc.start()
+    try:
+        assert_refused(folder, r"cannot be read \(.*\)")
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_pickled_objects_are_never_loaded(folder):
+    np.save(folder / "output_bias.npy", np.array([{}] * 5, object), allow_pickle=True)
+    assert_refused(folder, r"cannot be read \(.*\)")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_arrays_that_hold_no_numbers_are_named(weights, bad):
+    largest = np.finfo(np.float32).max
+    weights["hidden_kernel"][:] = largest  # no sum of numbers is taken for infinity
+    assert not_finite(weights) == []
+    weights["output_kernel"][2, 3] = bad
+    weights["hidden_bias"][:2] = bad, -bad
+    assert not_finite(weights) == ["hidden_bias", "output_kernel"]

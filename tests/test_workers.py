@@ -2,9 +2,11 @@ import contextlib
 import itertools
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -62,6 +64,46 @@ def process_of(task):
     return os.getpid()
 
 
+def large(task):
+    return bytes(task)[::-1]
+
+
+def die_in_mid_message(task):
+    """The first time, the worker is killed while its result waits for the parent to read it."""
+    if isinstance(task, Path) and not task.exists():
+        task.touch()
+        time.sleep(0.5)
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    return bytes(5_000_000) if isinstance(task, Path) else task
+
+
+def lose(task):
+    return lambda: task  # cannot be pickled
+
+
+def refuse(*reason):
+    raise UserError(f"no {reason[0]}: get one")
+
+
+class Unportable(Exception):
+    def __init__(self, first, second):
+        super().__init__(first)
+
+
+def raise_unportable(task):
+    raise Unportable(task, 2)
+
+
+def sleep(task):
+    time.sleep(task)
+    return task
+
+
+def sleep_and_tell(task):
+    time.sleep(task)
+    return os.getpid(), task
+
+
 def heavy_modules(task):
     return {"tensorflow", "keras"} & sys.modules.keys()
 
@@ -104,6 +146,24 @@ def test_no_more_than_two_tasks_per_worker_are_taken_ahead(workers):
         assert max(ahead) >= workers  # the workers never wait for a task
 
 
+def test_workers_start_while_later_tasks_are_still_in_the_making():
+    def tasks():
+        yield from range(2)
+        deadline = time.monotonic() + 60
+        while len(multiprocessing.active_children()) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        yield len(multiprocessing.active_children())
+
+    assert list(run_tasks(square_slowly, tasks(), 2)) == [0, 1, 4]
+
+
+def test_a_long_task_holds_up_no_other():
+    """A free worker takes the next task, whoever would have been next in turn."""
+    results = run_tasks(sleep_and_tell, [5.0, 1.1, 1.1], 2)
+    first, *others = [process for process, _ in results]
+    assert first not in others
+
+
 def test_one_worker_is_this_process():
     assert list(run_tasks(process_of, range(3), 1)) == [os.getpid()] * 3
 
@@ -142,7 +202,7 @@ def test_a_killed_worker_is_replaced_and_no_result_lost(tmp_path):
 def test_a_task_that_always_kills_its_worker_is_an_error_after_a_few_tries():
     results = []
     started = time.monotonic()
-    with pytest.raises(UserError, match=rf"killed {TRIES} times .* again with --workers 1"):
+    with pytest.raises(UserError, match=rf"ended {TRIES} times .* by SIGKILL, .* with --workers 1"):
         results.extend(run_tasks(die_at_seven, itertools.count(), 2))
     assert results == [*range(7)]
     assert time.monotonic() - started < 60
@@ -178,6 +238,39 @@ def test_an_early_end_leaves_no_processes():
     assert not is_alive(process)
 
 
+def test_large_tasks_and_large_results_do_not_wait_for_one_another():
+    tasks = [bytes([i]) * 3_000_000 for i in range(8)]
+    assert list(run_tasks(large, tasks, 2)) == tasks
+
+
+def test_a_worker_killed_in_the_middle_of_a_message_is_replaced(tmp_path):
+    results = run_tasks(die_in_mid_message, [0, tmp_path / "a"], 2)
+    assert next(results) == 0
+    time.sleep(2)  # nobody reads the large result, and its pipe is full
+    assert list(results) == [bytes(5_000_000)]
+    assert (tmp_path / "a").exists()
+
+
+def test_the_true_error_of_an_initializer_arrives():
+    with pytest.raises(UserError) as caught:
+        list(run_tasks(look, range(4), 2, refuse, ("GPU",)))
+    assert str(caught.value) == "no GPU: get one"
+
+
+def test_results_and_errors_that_cannot_be_sent_are_errors_with_their_traceback():
+    with pytest.raises(Exception, match="pickle") as caught:
+        list(run_tasks(lose, [1], 2))
+    assert "in _serve" in "".join(caught.value.__notes__)
+    with pytest.raises(RuntimeError, match=r"(?s)in raise_unportable.*Unportable: 5"):
+        list(run_tasks(raise_unportable, [5], 2))
+
+
+def test_a_worker_that_hangs_is_named_and_left_alone(capsys):
+    assert list(run_tasks(sleep, [1.0, 0.0], 2, patience=0.3)) == [1.0, 0.0]
+    said = capsys.readouterr().out
+    assert re.search(r"worker \d+ has been at one task for 0 minutes: if it hangs, kill it", said)
+
+
 SCRIPT = """
 import os, sys, time
 from solar_tf.workers import run_tasks
@@ -191,8 +284,8 @@ if __name__ == "__main__":
     workers = set()
     while len(workers) < 2:
         workers.add(next(results))
-    print(*workers, flush=True)
     try:
+        print(*workers, flush=True)
         list(results)
     except KeyboardInterrupt:
         print("interrupted")

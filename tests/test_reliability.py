@@ -1,0 +1,329 @@
+"""What docs/reliability.md promises: kills, full disks, damage, strangers, older versions."""
+
+import ast
+import contextlib
+import errno
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, files_of, open_titles, small_config, stage, write_titles
+
+from solar_tf.check import check
+from solar_tf.errors import UserError
+from solar_tf.inference import infer
+from solar_tf.preprocessing import preprocess
+from solar_tf.rundir import open_run, read_arrays
+from solar_tf.search import answer
+from solar_tf.training import train
+
+# Kills.
+
+
+def test_a_sample_of_the_torture(tmp_path):
+    """The whole is `make torture`: every stage killed at hundreds of points."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "torture.py", "--quick"],
+        capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    kills = int(re.search(r"(\d+) kills, 0 failures", done.stdout)[1])
+    assert kills >= 16
+    for program in ("preprocess.py", "train.py", "infer.py"):
+        for number in ("SIGKILL", "SIGTERM"):
+            assert re.search(rf"{program} +\| {number}", done.stdout)
+
+
+# Disks.
+
+
+class SmallDisk:
+    """A file system of its own, of any size and state."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def mount(self, options):
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", self.folder]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"mounting a file system needs root: {done.stderr.strip()}")
+
+    def leave(self, size):
+        """Leave `size` bytes free."""
+        used = sum(file.stat().st_blocks for file in self.folder.rglob("*")) * 512
+        self.mount(f"remount,rw,size={max(used + size, 4096)}")  # 0 would be no limit
+
+
+@pytest.fixture
+def disk(tmp_path):
+    if shutil.which("mount") is None:
+        pytest.skip("there is no mount here")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    disk = SmallDisk(folder)
+    disk.mount("size=50m")
+    yield disk
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def work(stage, root, titles):
+    if stage == "preprocess":
+        preprocess(root, open_titles(titles), small_config(), 1)
+    elif stage == "train":
+        train(root, chunks=[0], trainers=1)
+    else:
+        infer(root, top_buckets=(7,), workers=1)
+
+
+@pytest.fixture(scope="module")
+def unbroken(titles, preprocessed, trained, tmp_path_factory):
+    """The run before each stage, and its files after it that are the same every time."""
+    after = tmp_path_factory.mktemp("unbroken")
+    shutil.copytree(trained.paths.root, after, dirs_exist_ok=True)
+    work("infer", after, titles)
+    before = {"preprocess": None, "train": preprocessed.paths.root, "infer": trained.paths.root}
+    return before, {
+        "preprocess": files_of(preprocessed.paths.root),
+        "train": files_of(trained.paths.chunk(0)),
+        "infer": files_of(after),
+    }
+
+
+def assert_ends_alike(stage, root, expected):
+    found = files_of(root / "chunks" / "chunk_00" if stage == "train" else root)
+    if stage == "infer":
+        names = ["predictions.npz"]
+    elif stage == "train":
+        names = [name for name in expected if name.endswith(".npy")]
+    else:
+        names = [*expected]
+    assert {name: found.get(name) for name in names} == {name: expected[name] for name in names}
+    assert not [*root.rglob("*.tmp")]
+    assert check(root).problems == []
+
+
+@pytest.mark.parametrize("stage", ["preprocess", "train", "infer"])
+def test_a_full_disk_is_a_clear_error_and_no_more(stage, disk, titles, unbroken):
+    before, expected = unbroken
+    root = disk.folder / "run"
+    if before[stage]:
+        shutil.copytree(before[stage], root, ignore=shutil.ignore_patterns("topm", "pred*", "met*"))
+    whole = files_of(root) if before[stage] else {}
+    for room in (0, 4096, 16384) if stage == "preprocess" else (8192,):
+        disk.leave(room)
+        with pytest.raises(OSError) as caught:
+            work(stage, root, titles)
+        assert caught.value.errno == errno.ENOSPC
+        assert str(caught.value.filename).startswith(str(disk.folder))
+        assert not [*root.rglob("*.tmp")]
+        left = files_of(root)
+        assert {name: left[name] for name in whole} == whole
+    disk.leave(20_000_000)
+    work(stage, root, titles)
+    assert_ends_alike(stage, root, expected[stage])
+
+
+@pytest.mark.parametrize("stage", ["preprocess", "train", "infer"])
+def test_a_read_only_disk_is_a_clear_error_and_no_more(stage, disk, titles, unbroken):
+    before, expected = unbroken
+    root = disk.folder / "run"
+    if before[stage]:
+        shutil.copytree(before[stage], root, ignore=shutil.ignore_patterns("topm", "pred*", "met*"))
+    disk.mount("remount,ro")
+    with pytest.raises(OSError) as caught:
+        work(stage, root, titles)
+    assert caught.value.errno == errno.EROFS
+    assert caught.value.filename
+    disk.mount("remount,rw")
+    work(stage, root, titles)
+    assert_ends_alike(stage, root, expected[stage])
+
+
+def test_a_run_that_may_only_be_read_answers_queries_and_is_checked(disk, trained):
+    root = disk.folder / "run"
+    shutil.copytree(trained.paths.root, root)
+    disk.mount("remount,ro")
+    assert answer(root, "topic7", m=7, k=1)[0][1] == "about topic7"
+    assert check(root).problems == []
+
+
+def test_a_limit_on_file_sizes_is_a_clear_error(titles, tmp_path):
+    """As a full disk is, for who may not mount one."""
+    flags = [f"--{name}={titles}/{name}.txt" for name in ("train", "test", "labels")]
+    flags += [f"--{name}={value}" for name, value in small_config().to_dict().items()]
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    flags += ["--workers=1", "--run", tmp_path / "run"]
+    done = stage("preprocess", *flags, check=False, preexec_fn=limit)
+    assert done.returncode == 1
+    assert re.fullmatch(rf"error: {tmp_path}/run/\S+: File too large: make room .*\n", done.stderr)
+    assert not [*tmp_path.rglob("*.tmp")]
+    preprocess(tmp_path / "run", open_titles(titles), small_config(), 1)
+    assert check(tmp_path / "run").problems == []
+
+
+WITHOUT_PERMISSION = """
+import os, sys
+from solar_tf import cli
+from solar_tf.config import SolarConfig
+from solar_tf.datasets.dataset import open_files
+from solar_tf.preprocessing import preprocess
+
+def work(root):
+    dataset = open_files(sys.argv[1] + "/train.txt", sys.argv[1] + "/test.txt")
+    preprocess(root, dataset, SolarConfig(num_chunks=1, num_buckets=9), 1)
+
+work(sys.argv[2] + "/allowed")  # also loads all that another user may not be able to read
+if os.getuid() == 0:  # who may do everything
+    os.setegid(65534)
+    os.seteuid(65534)
+with cli.errors_explained():
+    work(sys.argv[2] + "/forbidden/run")
+"""
+
+
+def test_no_permission_is_a_clear_error():
+    with tempfile.TemporaryDirectory() as folder:  # which all users can reach
+        Path(folder).chmod(0o755)
+        Path(folder, "forbidden").mkdir(0o500 if os.getuid() else 0o755)
+        write_titles(Path(folder, "data"), 40, 10)
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_PERMISSION, f"{folder}/data", folder],
+            capture_output=True, text=True, cwd=ROOT,
+        )  # fmt: skip
+        path = f"{folder}/forbidden/run"
+        assert done.stderr == (
+            f"error: {path}: Permission denied: make room or give access, then run it again\n"
+        )
+        assert done.returncode == 1
+        assert not [*Path(folder, "forbidden").iterdir()]
+
+
+# Damage.
+
+ARTIFACTS = {
+    "config": ("config.json", r"config\.json: .*preprocess\.py"),
+    "summary": ("records/summary.json", r"summary\.json: .*run preprocess\.py again"),
+    "label counts": ("labels/counts.npy", r"counts\.npy: .*run preprocess\.py again"),
+    "vocabulary": ("vocab/words.txt", r"words\.txt: .*run preprocess\.py again"),
+    "rows": ("rows/test/shard_00000.npz", r"shard_00000\.npz: .*run preprocess\.py again"),
+    "records": (
+        "records/test/chunk_01/shard_00000.tfrecord",
+        r"chunk_01/shard_00000\.tfrecord: .*run preprocess\.py again",
+    ),
+    "index": ("index/chunk_02.pkl", r"chunk_02\.pkl: .*run preprocess\.py again"),
+    "weights": ("chunks/chunk_01/output_kernel.npy", r"output_kernel\.npy: .*run train\.py again"),
+    "state": ("chunks/chunk_01/state.json", r"state\.json: .*run train\.py again"),
+}
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut"])
+@pytest.mark.parametrize("what", ARTIFACTS)
+def test_a_damaged_artifact_is_refused_before_it_is_used(what, how, trained, tmp_path):
+    name, message = ARTIFACTS[what]
+    ignored = shutil.ignore_patterns("topm", "predictions*", "metrics*", "verified.json")
+    shutil.copytree(trained.paths.root, tmp_path / "run", ignore=ignored)
+    path = tmp_path / "run" / name
+    content = bytearray(path.read_bytes())
+    if how == "cut":
+        del content[-len(content) // 3 :]
+    else:
+        content[random.Random(7).randrange(len(content) // 3, len(content) // 2)] ^= 2
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        infer(tmp_path / "run", top_buckets=(7,), workers=1)
+    assert not [*(tmp_path / "run").glob("predictions*")]
+
+
+# Strangers.
+
+UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
+UNSAFE_NAMES = {"enable_unsafe_deserialization", "cPickle", "dill", "joblib", "shelve", "marshal"}
+OWN_PIPES = {"workers.py"}  # unpickles what its own processes send
+
+
+PROGRAMS = [ROOT / name / f"{name}.py" for name in ("preprocess", "train", "infer")]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*PROGRAMS, *sorted((ROOT / "solar_tf").rglob("*.py"))],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_nothing_unpickles_or_runs_what_it_reads(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            name = node.func.id if isinstance(node.func, ast.Name) else None
+            assert name not in UNSAFE_CALLS, f"{path}:{node.lineno}"
+            for keyword in node.keywords:
+                value = getattr(keyword.value, "value", None)
+                assert (keyword.arg, value) not in {("allow_pickle", True), ("safe_mode", False)}
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            called = node.value.id, node.attr
+            if path.name not in OWN_PIPES:
+                assert called not in {("pickle", "load"), ("pickle", "loads")}, path
+        names = {
+            getattr(node, "attr", None), getattr(node, "id", None),
+            *(alias.name for alias in getattr(node, "names", []) if isinstance(alias, ast.alias)),
+        }  # fmt: skip
+        assert not names & UNSAFE_NAMES, path
+
+
+# Older versions.
+
+
+@pytest.fixture(params=sorted(path.name for path in (ROOT / "tests" / "data").glob("run_format_*")))
+def kept(request, tmp_path):
+    """A run as a released version left it, with its data."""
+    with tarfile.open(ROOT / "tests" / "data" / request.param) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+def test_a_run_of_every_released_format_is_read(kept):
+    root = kept / "run"
+    run = open_run(root)
+    assert check(root).problems == []
+    assert answer(root, "topic3", m=4, k=3)[0][0] in range(8)
+    before = read_arrays(run.paths.predictions(), "infer.py")
+    for path in (run.paths.predictions(), run.paths.metrics(), *run.paths.topm_folder.iterdir()):
+        path.unlink()
+    infer(root, top_buckets=(4,), workers=1)
+    after = read_arrays(run.paths.predictions(), "infer.py")
+    for name, ids in before.items():
+        if name.endswith("_ids"):
+            assert (after[name][:, 0] == ids[:, 0]).mean() > 0.8, name  # rounding may differ
+
+
+def test_a_run_of_every_released_format_goes_on(kept):
+    root = kept / "run"
+    run = open_run(root)
+    shutil.rmtree(run.paths.chunk(1))
+    train(root, trainers=1)
+    assert run.trained_chunks() == [0, 1]
+    dataset = open_titles(kept / "data")
+    assert preprocess(root, dataset, run.config, 1) == run
+    with contextlib.suppress(FileNotFoundError):
+        run.paths.index(0).unlink()
+    if run.files:  # format 1 does not know what it lacks
+        preprocess(root, dataset, run.config, 1)
+        assert run.paths.index(0).exists()
+
+
+def test_the_kept_runs_are_of_all_formats_and_small():
+    from solar_tf.manifest import READABLE
+
+    files = sorted((ROOT / "tests" / "data").glob("run_format_*"))
+    assert [file.name for file in files] == [f"run_format_{n}.tar.xz" for n in READABLE]
+    assert all(file.stat().st_size < 200_000 for file in files)
