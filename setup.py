@@ -45,6 +45,7 @@ setup(
         "tensorboard": ["tensorboard>=2.18"],
         "test": [
             "hypothesis>=6.100",
+            "matplotlib>=3.8",
             "omikuji>=0.5",
             "pytest>=8",
             "ruff~=0.17.4",

@@ -1,6 +1,7 @@
 """The stages as wholes: what the work around the arithmetic costs.
 
     python benchmarks/bench_pipeline.py --books FOLDER     train.txt.xz, test.txt.xz, labels.txt.xz
+    python benchmarks/bench_pipeline.py --books FOLDER --run RUN    infer.py also on a trained run
     python benchmarks/bench_pipeline.py                    the embedded default only
 
 - A training epoch from TFRecords, against the same steps on batches already in memory.
@@ -11,6 +12,7 @@
 
 import argparse
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -29,7 +31,7 @@ from solar_tf.inference import infer
 from solar_tf.model import ChunkModel
 from solar_tf.preprocessing import preprocess
 from solar_tf.presets import load_preset
-from solar_tf.rundir import read_json
+from solar_tf.rundir import open_run, read_json
 from solar_tf.search import Searcher
 from solar_tf.training import train
 
@@ -76,16 +78,21 @@ def bench_epoch(name, run, max_steps=800):
     )  # fmt: skip
 
 
+ONE_ROW = {"full": False, "top_buckets": (100,), "scores": ("probability",)}
+
+
 def bench_inference(name, run, **options):
     """Wall time of all of stage 3 after TensorFlow is loaded, over that of its forward passes."""
-    for path in run.paths.topm_folder.glob("*"):
-        path.unlink()
-    run.paths.metrics().unlink(missing_ok=True)
+    chunks = len(run.trained_chunks())
+    shutil.rmtree(run.paths.topm_folder, ignore_errors=True)
+    for subset in (None, chunks):
+        run.paths.metrics(subset).unlink(missing_ok=True)
     started = time.perf_counter()
-    rows = infer(run.paths.root, workers=WORKERS, **options)
+    rows = infer(run.paths.root, workers=WORKERS, num_chunks=chunks, **options)
     wall = time.perf_counter() - started
     queries = run.summary["test"]["rows"]
-    part = f"infer.py, {name}, {len(rows)} rows of results{' with full' * options['full']}"
+    part = f"infer.py, {name}, K={chunks}, {len(rows)} rows of results"
+    part += " with full" * options["full"]
     forward = rows[0]["ms_forward"]
     most = None if options["full"] else 1.3
     return cost(part, "its forward passes", wall / queries * 1e3, forward, "ms a query", most)
@@ -144,10 +151,7 @@ def bench_dataset(name, dataset, config, folder):
     spent = {"preprocess": time.perf_counter() - started}
     yield bench_epoch(name, run)
     train(folder, trainers=None)
-    for options in (
-        {"full": False, "top_buckets": (100,), "scores": ("probability",)},
-        {"full": True},
-    ):
+    for options in (ONE_ROW, {"full": True}):
         yield bench_inference(name, run, **options)
     rows = read_json(run.paths.metrics())["rows"]
     spent["row"] = next(r for r in rows if (r["setting"], r["score"]) == ("m=100", "evidence"))
@@ -161,6 +165,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--books", type=Path, help="folder with the files of a titles dataset")
+    parser.add_argument("--run", type=Path, help="a run of it with trained chunks")
     args = parser.parse_args()
     on, rows = machine(), []
     jobs = [("debian", open_named("debian"), load_preset("debian"))]
@@ -170,6 +175,8 @@ def main():
     for name, dataset, config in jobs:
         with tempfile.TemporaryDirectory() as folder:
             rows += bench_dataset(name, dataset, config, folder)
+    if args.run:
+        rows.append(bench_inference(args.run.name, open_run(args.run), **ONE_ROW))
     print_rows(rows)
     write_results("pipeline", rows, on)
 

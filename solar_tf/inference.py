@@ -32,6 +32,7 @@ from solar_tf.rundir import (
     write_arrays,
     write_json,
 )
+from solar_tf.storage import new_map
 from solar_tf.weights import load_weights, read_state, weight_shapes
 
 BATCH_SIZE = 1000  # queries of a forward pass
@@ -70,6 +71,7 @@ def infer(
         result = read_json(run.paths.metrics(subset))
         if result is None or result.get("key") != stage.key or not stage.predicted(subset):
             result = stage.evaluate(subset)
+        stage.clear()
     _report(run, result)
     return result["rows"]
 
@@ -146,10 +148,13 @@ class _Inference:
         }
         self._write_predictions(subset, len(blocks))
         write_json(paths.metrics(subset), result)
-        shutil.rmtree(paths.scratch, ignore_errors=True)
-        for block in range(len(blocks)):
-            paths.ranking(block).unlink()
         return result
+
+    def clear(self):
+        """Delete what only an unfinished evaluation needs."""
+        shutil.rmtree(self.run.paths.scratch, ignore_errors=True)
+        for block in range(math.ceil(self.num_queries / self.block_size)):
+            self.run.paths.ranking(block).unlink(missing_ok=True)
 
     def _truth(self):
         """The true labels of all test queries that count: splits [Q + 1], labels."""
@@ -202,17 +207,17 @@ class _Inference:
             saved = read_arrays(path, "infer.py")
             if str(saved["key"]) == key:
                 for name in ("buckets", "values"):
-                    np.save(files.queries(name, chunk), saved[name])
+                    array = saved[name]
+                    new_map(files.queries(name, chunk), array.dtype, array.shape)[:] = array
                 return json.loads(str(saved["costs"]))
         num_queries = stop - start
-        buckets = np.empty((num_queries, self.max_m), np.int32)
-        values = np.empty((num_queries, self.max_m), np.float32)
+        shape = num_queries, self.max_m
+        buckets = new_map(files.queries("buckets", chunk), np.int32, shape)
+        values = new_map(files.queries("values", chunk), np.float32, shape)
         kept = None
         if self.full:
             shape = num_queries, self.run.config.num_buckets
-            kept = np.lib.format.open_memmap(
-                files.queries("probabilities", chunk), "w+", np.float32, shape
-            )
+            kept = new_map(files.queries("probabilities", chunk), np.float32, shape)
 
         def keep(rows, probabilities):
             """Top m of a batch, beside the forward pass of the next; returns the core's seconds."""
@@ -242,9 +247,12 @@ class _Inference:
                 pending.append(thread.submit(keep, rows, probabilities))
                 done = rows.stop
                 bar.update(len(probabilities))
+        if done != num_queries:
+            raise UserError(
+                f"{self.run.paths.root}: the test records of chunk {chunk} hold other rows than "
+                "the summary says: delete them and run preprocess.py again"
+            )
         costs = {"forward": forward, "top_m": sum(future.result() for future in pending)}
-        np.save(files.queries("buckets", chunk), buckets)
-        np.save(files.queries("values", chunk), values)
         saved = {"buckets": buckets, "values": values, "costs": np.array(json.dumps(costs))}
         write_arrays(path, {"key": np.array(key), **saved})
         return costs
@@ -296,14 +304,9 @@ def load_model(run, chunk, model=None):
 
 def query_batches(run, chunk, start, stop):
     """The test queries start to stop in batches, in order; start is a multiple of BATCH_SIZE."""
-    shards = range(run.summary["test"]["shards"])
-    files = [run.paths.records("test", chunk, shard) for shard in shards]
-    dense = {}
-    if run.dataset["kind"] == "dense":
-        dense["dense_paths"] = [run.paths.inputs("test", shard) for shard in shards]
-        dense["dense_dim"] = run.input_dim
-    with damage_explained(*files, *dense.get("dense_paths", ())):
-        batches = read_batches(files, BATCH_SIZE, skip=start // BATCH_SIZE, **dense)
+    sources = run.sources("test", chunk)
+    with damage_explained(*sources["paths"], *sources.get("dense_paths", ())):
+        batches = read_batches(batch_size=BATCH_SIZE, skip=start // BATCH_SIZE, **sources)
         yield from batches.take(math.ceil((stop - start) / BATCH_SIZE))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from solar_tf import retrieval
 from solar_tf.console import progress
 from solar_tf.index import load_index
+from solar_tf.storage import new_map
 from solar_tf.workers import run_tasks
 
 FULL = 0  # in the place of m: all buckets, no shortlist
@@ -66,9 +67,7 @@ def stack_indexes(run, files, full):
         narrow = np.uint16 if config.num_buckets <= 2**16 else np.int32
         shapes["label_buckets"] = num_labels, narrow
     stacks = {
-        name: np.lib.format.open_memmap(
-            files.stacked(name), "w+", dtype, (len(files.chunks), length)
-        )
+        name: new_map(files.stacked(name), dtype, (len(files.chunks), length))
         for name, (length, dtype) in shapes.items()
     }
     for i, chunk in enumerate(files.chunks):
@@ -99,7 +98,7 @@ def rank_block(files, settings, num_queries, k, floor, workers, prepare=lambda: 
             for setting in settings:
                 for name, dtype in RESULTS.items():
                     shape = (num_queries,) if name == "candidates" else (num_queries, k)
-                    np.lib.format.open_memmap(files.result(setting, name), "w+", dtype, shape)
+                    new_map(files.result(setting, name), dtype, shape)
             bar = stack.enter_context(progress(len(settings) * num_queries, "ranking", "query"))
             for setting in settings:
                 step = QUERIES_PER_TASK[setting.m == FULL]

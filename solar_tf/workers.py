@@ -39,7 +39,8 @@ def run_tasks(function, tasks, workers, initializer=None, initargs=(), patience=
             initializer(*initargs)
         yield from map(function, tasks)
         return
-    pool = _Pool(workers, (function, initializer, initargs), patience)
+    # Pickled by itself: the modules that it needs are loaded after the initializer has run.
+    pool = _Pool(workers, (pickle.dumps(function), initializer, initargs), patience)
     try:
         pending = collections.deque()
         while True:
@@ -188,6 +189,7 @@ def _serve(connection, function, initializer, initargs):
     try:
         if initializer:
             initializer(*initargs)
+        function = pickle.loads(function)
     except Exception as error:
         connection.send_bytes(_pack(UNABLE, error))
         return
