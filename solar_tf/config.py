@@ -16,8 +16,24 @@ def _field(default, source, text):
     return dataclasses.field(default=default, metadata={"source": source, "help": text})
 
 
+class PlainSettings:
+    """Of dataclasses whose values are numbers and strings: to a dict, and back."""
+
+    def to_dict(self):
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, content):
+        """The inverse of `to_dict`; an unknown or missing key is an error."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        if content.keys() != known:
+            odd = ", ".join(sorted(content.keys() ^ known))
+            raise UserError(f"settings that are unknown or missing: {odd}")
+        return cls(**content)
+
+
 @dataclass(frozen=True)
-class SolarConfig:
+class SolarConfig(PlainSettings):
     """Everything that decides what is learned; the defaults are the paper's books run (§5.1)."""
 
     num_chunks: int = _field(16, "paper §5.1", "K, independent small models")
@@ -72,18 +88,6 @@ class SolarConfig:
                 )
         if self.seed < 0:
             raise UserError(f"seed must be at least 0, not {self.seed}")
-
-    def to_dict(self):
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, content):
-        """The inverse of `to_dict`; an unknown or missing key is an error."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        if content.keys() != known:
-            odd = ", ".join(sorted(content.keys() ^ known))
-            raise UserError(f"config keys that are unknown or missing: {odd}")
-        return cls(**content)
 
 
 CHOICES = {

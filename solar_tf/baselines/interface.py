@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from solar_tf.config import PlainSettings
 from solar_tf.console import progress
 from solar_tf.errors import UserError
 from solar_tf.rundir import read_arrays, read_json, write_arrays, write_json
@@ -33,7 +34,7 @@ def setting(default, source, text, choices=None, least=None):
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(PlainSettings):
     """Everything that decides what a baseline learns; subclasses add their own fields."""
 
     weighting: str = setting(
@@ -63,18 +64,6 @@ class Settings:
                 raise UserError(f"{name} must be above 0, not {value}")
             elif least is not None and value < least:
                 raise UserError(f"{name} must be at least {least}, not {value}")
-
-    def to_dict(self):
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, content):
-        """The inverse of `to_dict`; an unknown or missing key is an error."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        if content.keys() != known:
-            odd = ", ".join(sorted(content.keys() ^ known))
-            raise UserError(f"settings that are unknown or missing: {odd}")
-        return cls(**content)
 
 
 class Baseline:
