@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 import json
 import os
 import signal
@@ -49,6 +50,8 @@ def start(path, *arguments, **env):
         env={name: value for name, value in os.environ.items() if not name.startswith("TF_")}
         | {"PYTHONPATH": str(ROOT)}
         | env,
+        # Tests that run in the background would hand their ignored Ctrl-C on.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
 
 
