@@ -173,11 +173,11 @@ class _Inference:
             part = read_arrays(path, "infer.py")
             if str(part["key"]) == self.key:
                 return part
+        if not files.stacked("labels").exists():
+            stack_indexes(self.run, files, self.full)
         costs = {"forward": 0.0, "top_m": 0.0}
 
         def prepare():
-            if not files.stacked("labels").exists():
-                stack_indexes(self.run, files, self.full)
             for chunk in self.chunks:
                 for name, cost in self._forward(block, chunk, start, stop, files).items():
                     costs[name] += cost

@@ -179,5 +179,6 @@ def _load_kernels():
     weights = np.ones((1, 1, 1), np.float32)
     offsets, labels = np.array([[0, 1]], np.uint32), np.zeros((1, 1), np.int32)
     retrieval.rank(np.zeros((1, 1, 1), np.int32), weights, offsets, labels, 1)
-    for narrow in (np.uint16, np.int32):
-        retrieval.rank_full(weights, np.zeros((1, 1), narrow), 1)
+    label_buckets = _worker.files.stacked("label_buckets")
+    if label_buckets.exists():
+        retrieval.rank_full(weights, np.zeros((1, 1), _worker.map(label_buckets).dtype), 1)
