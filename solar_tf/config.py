@@ -61,6 +61,11 @@ class SolarConfig(PlainSettings):
     bias_start: str = _field(
         "zeros", "ours", "output bias at the start: zeros, or log_odds of each bucket's frequency"
     )
+    own_label: str = _field(
+        "leave",
+        "ours",
+        "training rows titled exactly like a label: leave their labels, or add that label",
+    )
     min_count: int = _field(1, "ours", "words found in fewer training rows are left out")
     seed: int = _field(0, "ours", "of weights, shuffling and dropout; hash seeds are the chunks'")
 
@@ -95,5 +100,6 @@ CHOICES = {
     "optimizer": ("lazy_adam", "adam"),
     "weighting": ("counts", "tfidf"),
     "bias_start": ("zeros", "log_odds"),
+    "own_label": ("leave", "add"),
 }
 MAY_BE_ZERO = ("dropout", "input_dropout", "seed")  # of the numbers

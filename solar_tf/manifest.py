@@ -12,6 +12,7 @@ from solar_tf.storage import read_json
 
 FORMAT = 2  # of the run directory as a whole
 READABLE = (1, 2)  # format 1 has no manifest: only some of its files carry checksums
+ADDED = ("own_label",)  # options that came after format 2, whose first runs lack them
 KINDS = ("text", "sparse", "dense")
 
 
@@ -32,10 +33,10 @@ def read_config(paths):
         missing = {"config", "dataset", "seeds", *(["files"] if number > 1 else [])}
         if missing := missing - content.keys():
             raise UserError(f"no {', '.join(sorted(missing))} in it")
-        config = content["config"]
-        if number < FORMAT:  # what older versions did not know is at its default
-            config = SolarConfig().to_dict() | config
-        content["config"] = SolarConfig.from_dict(config)
+        # What older versions did not know is at its default.
+        defaults = SolarConfig().to_dict()
+        unknown = defaults if number == 1 else {name: defaults[name] for name in ADDED}
+        content["config"] = SolarConfig.from_dict(unknown | content["config"])
         if not _is_sound(content):
             raise UserError("its values do not fit together")
     except (UserError, AttributeError, TypeError, LookupError, ValueError, OverflowError) as error:

@@ -20,6 +20,7 @@ from solar_tf import features, hashing, records
 from solar_tf.checksums import file_facts, lost, verify
 from solar_tf.console import progress, say, seconds, size, table
 from solar_tf.datasets.filters import read_label_filter
+from solar_tf.datasets.own_labels import add_own_labels, index_titles
 from solar_tf.datasets.source import COUNT_LIMIT, row_of_first
 from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.errors import UserError
@@ -119,6 +120,8 @@ def _describe(paths, dataset, config, fingerprint, workers, before=None):
     found = scan(dataset, config, workers)
     num_labels = dataset.num_labels or found.num_labels
     num_features = dataset.num_features or found.num_features
+    if config.own_label == "add" and (dataset.kind != "text" or dataset.label_titles is None):
+        raise UserError("own_label=add needs titles of rows and labels: give --labels, or leave it")
     if not num_labels:
         raise UserError(f"{dataset.train.path}: no row has a label: nothing to learn from")
     if num_labels > COUNT_LIMIT:
@@ -197,6 +200,16 @@ class _Job:
         for chunk in range(self.config.num_chunks):
             yield self.paths.records(split, chunk, shard)
 
+    def parse(self, split, block):
+        rows = self.sources[split].parse(block)
+        if split == "train" and self.config.own_label == "add":
+            return add_own_labels(rows, self.labels_of_titles)
+        return rows
+
+    @functools.cached_property
+    def labels_of_titles(self):
+        return index_titles(self.paths.label_titles.read_text(encoding="utf-8").split("\n")[:-1])
+
     @functools.cached_property
     def vocabulary(self):
         return Vocabulary.load(self.paths.vocabulary)
@@ -246,7 +259,7 @@ def _work(task):
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused, not warned of
 def _write_shard(split, shard, block):
     """One block of rows as files; returns its number of rows."""
-    rows = _job.sources[split].parse(block)
+    rows = _job.parse(split, block)
     arrays = {"label_splits": rows.label_splits, "labels": rows.labels}
     featureless, facts = 0, {}
 
