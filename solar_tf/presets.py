@@ -47,6 +47,19 @@ PRESETS["books200k"] = dataclasses.replace(
     epochs=12,
     dropout=0.2,
     input_dropout=0.2,
+    own_label="add",
+)
+# A million labels on two cores, all ours: docs/million.md.
+PRESETS["commits"] = dataclasses.replace(
+    PRESETS["debian"],
+    num_chunks=8,
+    num_buckets=8000,
+    feature_dim=100_000,
+    hidden_dim=128,
+    batch_size=512,
+    epochs=1,
+    dropout=0.0,
+    min_count=2,
 )
 SIZES = ("num_chunks", "num_buckets", "feature_dim", "hidden_dim", "batch_size", "epochs")
 # The paper's plain network at the embedded default's size: bag of words, no dropout, no

@@ -33,6 +33,7 @@ def test_the_papers_network_is_plain(name):
     assert preset.decay == "none"
     assert preset.learning_rate == 1e-3
     assert preset.bias_start == "zeros"
+    assert preset.own_label == "leave"
     assert preset.min_count == 1
 
 
