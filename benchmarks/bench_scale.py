@@ -71,6 +71,7 @@ def main():
     parser.add_argument("--preset", required=True)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--chunks", type=int, required=True, help="so many are trained")
+    parser.add_argument("--full", action="store_true", help="SOLAR-full, too")
     args = parser.parse_args()
     from solar_tf.presets import load_preset
     from solar_tf.rundir import open_run, read_json
@@ -102,7 +103,8 @@ def main():
         figure("train.py: memory of all processes", peak, "GB"),
         against("a chunk's training", guess.chunk_seconds, seconds, "s"),
     ]
-    spent, peak = stage("infer", "--run", args.run, "--num_chunks", args.chunks)
+    flags = "--run", args.run, "--num_chunks", args.chunks, f"--full={args.full}"
+    spent, peak = stage("infer", *flags)
     subset = None if args.chunks == config.num_chunks else args.chunks
     metrics = read_json(run.paths.metrics(subset))
     queries = metrics["num_queries"]
