@@ -1,46 +1,13 @@
 """What all benchmarks share: the machine they ran on, timing, results as JSON."""
 
-import datetime
-import importlib.metadata
 import json
-import os
-import platform
 import statistics
-import subprocess
 import time
 from pathlib import Path
 
+from solar_tf.provenance import machine
+
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("numpy", "numba", "scipy", "scikit-learn", "tensorflow")
-
-
-def machine():
-    """Processor, memory, versions and commit: what a measured time depends on."""
-    cpuinfo = Path("/proc/cpuinfo")
-    models = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=RESULTS.parent,
-        capture_output=True,
-        text=True,
-    )
-    return {
-        "cpu": models[0].split(": ")[1] if models else platform.processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
-        "load": round(os.getloadavg()[0], 1),  # of other work, when asked before the benchmark
-        "python": platform.python_version(),
-        "versions": {name: _version(name) for name in PACKAGES},
-        "commit": commit.stdout.strip() or None,
-        "date": datetime.date.today().isoformat(),
-    }
-
-
-def _version(package):
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def median_time(fn, repeats=5):

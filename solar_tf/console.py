@@ -33,7 +33,7 @@ def table(header, rows):
     cells = [[str(cell) for cell in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     numeric = [
-        all(_is_number(row[i]) for row in cells[1:]) and len(cells) > 1 for i in range(len(header))
+        all(is_number(row[i]) for row in cells[1:]) and len(cells) > 1 for i in range(len(header))
     ]
 
     def line(row):
@@ -50,7 +50,8 @@ def table(header, rows):
     return "\n".join([line(cells[0]), f"|{rule}|", *map(line, cells[1:])])
 
 
-def _is_number(text):
+def is_number(text):
+    """Whether a cell stands in a column of numbers."""
     return text in ("", "-") or text.replace(",", "").replace(".", "", 1).lstrip("-").isdigit()
 
 

@@ -19,7 +19,7 @@ from solar_tf import retrieval
 from solar_tf.batches import damage_explained, read_batches
 from solar_tf.console import progress, say, table
 from solar_tf.errors import UserError
-from solar_tf.metrics import MetricSums, filter_pairs, inverse_propensity, without_pairs
+from solar_tf.metrics import MetricSums, filter_pairs, inverse_propensity
 from solar_tf.model import ChunkModel, inputs_of
 from solar_tf.ranking import FULL, RankFiles, Setting, rank_block, stack_indexes
 from solar_tf.rundir import (
@@ -33,6 +33,7 @@ from solar_tf.rundir import (
     write_json,
 )
 from solar_tf.storage import new_map
+from solar_tf.truth import removed_labels, true_labels
 from solar_tf.weights import load_weights, read_state, weight_shapes
 
 BATCH_SIZE = 1000  # queries of a forward pass
@@ -86,7 +87,7 @@ class _Inference:
         self.full = any(setting.m == FULL for setting in settings)
         self.num_queries = run.summary["test"]["rows"]
         self.model = None  # of the chunk in work
-        self.filter = _test_filter(run, self.num_queries)
+        self.filter = removed_labels(run)
         # So many labels are left when those of the filter have gone.
         most_filtered = int(np.diff(self.filter[0]).max(initial=0))
         self.num_ranked = min(top_labels + most_filtered, run.dataset["num_labels"])
@@ -111,7 +112,7 @@ class _Inference:
         costs = dict.fromkeys(("forward", "top_m", *(s.key for s in self.settings)), 0.0)
         candidates = dict.fromkeys(costs, 0)
         files = RankFiles(paths.scratch, self.chunks)
-        splits, labels = self._truth()
+        splits, labels = true_labels(self.run)
         blocks = range(0, self.num_queries, self.block_size)
         shutil.rmtree(paths.scratch, ignore_errors=True)
         for block, start in enumerate(blocks):
@@ -155,16 +156,6 @@ class _Inference:
         shutil.rmtree(self.run.paths.scratch, ignore_errors=True)
         for block in range(math.ceil(self.num_queries / self.block_size)):
             self.run.paths.ranking(block).unlink(missing_ok=True)
-
-    def _truth(self):
-        """The true labels of all test queries that count: splits [Q + 1], labels."""
-        pieces = [
-            read_arrays(self.run.paths.rows("test", shard), "preprocess.py")
-            for shard in range(self.run.summary["test"]["shards"])
-        ]
-        counts = np.concatenate([np.diff(piece["label_splits"]) for piece in pieces])
-        labels = np.concatenate([piece["labels"] for piece in pieces])
-        return without_pairs(np.concatenate([[0], np.cumsum(counts)]), labels, *self.filter)
 
     def _ranked_block(self, block, start, stop, files):
         """The rankings of a block as arrays, from its file if that is still right."""
@@ -267,14 +258,6 @@ class _Inference:
                     yield name, np.concatenate(parts)
 
         write_arrays(self.run.paths.predictions(subset), arrays())
-
-
-def _test_filter(run, num_queries):
-    """Labels that are not evaluated, of a query: splits [Q + 1], labels. Most runs have none."""
-    if not run.paths.test_filter.exists():
-        return np.zeros(num_queries + 1, np.int64), np.zeros(0, np.int32)
-    stored = read_arrays(run.paths.test_filter, "preprocess.py")
-    return stored["splits"], stored["labels"]
 
 
 def _csr_part(splits, values, start, stop):

@@ -166,6 +166,15 @@ class RunDirectory:
     def metrics(self, num_chunks=None):
         return self.root / f"metrics{_subset(num_chunks)}.json"
 
+    @property
+    def report(self):
+        return self.root / "report.html"
+
+    @property
+    def provenance(self):
+        """Machines and commits that a reproduction did its parts on."""
+        return self.root / "provenance.json"
+
     # The paper's competitors, solar_tf.baselines.
     def baseline(self, name):
         """settings.json, model/, predictions.npz, metrics.json; training/ until it is fitted."""
