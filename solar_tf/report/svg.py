@@ -95,11 +95,11 @@ class Chart:
         bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
         for value, text in self._ys.ticks:
             y = self._ys.place(value)
-            yield _tag("path", kind="grid", d=f"M{LEFT} {y:.1f}H{right}")
+            yield _tag("path", kind="rule", d=f"M{LEFT} {y:.1f}H{right}")
             yield _tag("text", text, kind="end", x=LEFT - 5, y=y + 3.5)
         for value, text in _spaced(self._xs):
             x = self._xs.place(value)
-            yield _tag("path", kind="grid", d=f"M{x:.1f} {bottom}v4")
+            yield _tag("path", kind="rule", d=f"M{x:.1f} {bottom}v4")
             yield _tag("text", text, kind="mid", x=x, y=bottom + 15)
         yield _tag("path", kind="axis", d=f"M{LEFT} {bottom}H{right}")
         yield _tag("text", self.x_label, kind="mid name", x=(LEFT + right) / 2, y=HEIGHT - 4)
