@@ -22,38 +22,17 @@ from solar_tf import cli
 
 FLAGS = flags.FLAGS
 cli.define_run_flag()
-flags.DEFINE_string("dataset", "debian", "A dataset with a card; ignored when --train is given.")
-flags.DEFINE_string("train", None, "Your own training rows, in place of --dataset.")
-flags.DEFINE_string("test", None, "Your own test rows; without them nothing is evaluated.")
-flags.DEFINE_string("labels", None, "Titles of your own labels, one a line.")
-for split in ("train", "test"):
-    text = f"Labels of the --{split} rows, if in a file of their own that is not found by its name."
-    flags.DEFINE_string(f"{split}_labels", None, text)
-flags.DEFINE_string(
-    "filter",
-    None,
-    "Lines `row label` of what is not evaluated [default: filter_labels_test.txt beside --test; "
-    "--filter= for none].",
-)
-flags.DEFINE_string("format", "auto", "Format of --train and --test, if not recognised.")
-flags.DEFINE_string(
-    "preset", None, "Configuration to start from [default: the dataset's own, or debian]."
-)
+cli.define_dataset_flags()
 flags.DEFINE_integer("workers", os.cpu_count(), "Processes that read, hash and write.", 1)
 flags.DEFINE_bool("estimate", False, "Only print what the run will take: memory, disk, time.")
 cli.define_config_flags()
 
 
 def main():
-    from solar_tf.datasets.dataset import open_files, open_named
     from solar_tf.preprocessing import preprocess
     from solar_tf.presets import load_preset
 
-    if FLAGS.train:
-        roles = ("test", "labels", "format", "train_labels", "test_labels", "filter")
-        dataset = open_files(FLAGS.train, **{role: FLAGS[role].value for role in roles})
-    else:
-        dataset = open_named(FLAGS.dataset)
+    dataset = cli.open_dataset()
     config = load_preset(FLAGS.preset or dataset.preset, **cli.config_flags())
     if FLAGS.estimate:
         cli.load_tensorflow()

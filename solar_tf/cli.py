@@ -21,6 +21,37 @@ def define_run_flag():
     flags.DEFINE_string("run", "run", "The run directory, shared by all three stages.")
 
 
+def define_dataset_flags():
+    """A dataset with a card, or files of one's own, and the preset for it."""
+    define = flags.DEFINE_string
+    define("dataset", "debian", "A dataset with a card; ignored when --train is given.")
+    define("train", None, "Your own training rows, in place of --dataset.")
+    define("test", None, "Your own test rows; without them nothing is evaluated.")
+    define("labels", None, "Titles of your own labels, one a line.")
+    for split in ("train", "test"):
+        text = f"Labels of the --{split} rows, if in a file of their own, not found by its name."
+        define(f"{split}_labels", None, text)
+    define(
+        "filter",
+        None,
+        "Lines `row label` of what is not evaluated [default: filter_labels_test.txt beside "
+        "--test; --filter= for none].",
+    )
+    define("format", "auto", "Format of --train and --test, if not recognised.")
+    define("preset", None, "Configuration to start from [default: the dataset's own, or debian].")
+
+
+def open_dataset(name=None):
+    """The dataset that the flags name; `name` is what files of one's own are called."""
+    from solar_tf.datasets.dataset import open_files, open_named
+
+    given = flags.FLAGS
+    if not given.train:
+        return open_named(given.dataset)
+    roles = ("test", "labels", "format", "train_labels", "test_labels", "filter")
+    return open_files(given.train, **{role: given[role].value for role in roles}, name=name)
+
+
 def define_config_flags():
     """One flag per field of SolarConfig; unset flags leave the preset's value."""
     for field in dataclasses.fields(SolarConfig):

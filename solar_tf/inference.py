@@ -9,6 +9,7 @@ without TensorFlow rank the block.
 import hashlib
 import json
 import math
+import os
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -130,6 +131,7 @@ class _Inference:
             "num_chunks": len(self.chunks),
             "num_queries": self.num_queries,
             "num_labels": self.run.dataset["num_labels"],
+            "cores": len(os.sched_getaffinity(0)),
             "evidence_floor": self.floor,
             "training_seconds": sum(
                 read_state(paths.chunk(chunk))["seconds"] for chunk in self.chunks

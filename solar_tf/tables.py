@@ -13,11 +13,15 @@ LATEX = {
     "§": r"\S{}",
     "×": r"$\times$",
     "≤": r"$\le$",
+    "✓": r"$\checkmark$",
+    "…": r"\ldots{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
+
+LONG = 24  # characters of a cell from which a browser may break its line
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Table:
         return "\n\n".join([f"{'#' * level} {self.title}", body, *self.notes]) + "\n"
 
     def latex(self):
-        """A `table*` for a document that loads booktabs."""
+        """A `table*` for a document that loads amssymb and booktabs."""
         columns = "".join("r" if numeric else "l" for numeric in self._numeric())
         lines = [_latex_row(self.header), r"\midrule", *map(_latex_row, self.rows)]
         notes = " ".join(map(_latex, self.notes))
@@ -91,10 +95,10 @@ def _latex_row(cells):
 
 
 def _html_row(cells, classes, tag):
-    body = "".join(
-        f"<{tag} class={kind}>{html.escape(str(cell))}</{tag}>"
-        if kind
-        else f"<{tag}>{html.escape(str(cell))}</{tag}>"
-        for cell, kind in zip(cells, classes, strict=True)
-    )
+    body = ""
+    for cell, kind in zip(cells, classes, strict=True):
+        text = str(cell)
+        kind = f"{kind} w".strip() if len(text) > LONG else kind
+        body += f'<{tag} class="{kind}">' if kind else f"<{tag}>"
+        body += f"{html.escape(text)}</{tag}>"
     return f"<tr>{body}</tr>"

@@ -89,10 +89,10 @@ def rank(top, m, num_chunks, score):
     return metrics.evaluate(ids[:, :TOP_LABELS], *top.truth), candidates
 
 
-def steps(most, first=1):
-    """1, 2, 5, 10, 20, 50, ... below `most`, and `most`."""
-    values = [f * 10**power for power in range(7) for f in (1, 2, 5)]
-    return [v for v in values if first <= v < most] + [most]
+def steps(most):
+    """1, 2, 5, 10, 25, 50, 100, 250, ... below `most`, and `most`: the paper's m among them."""
+    values = [1, 2, 5, 10, *(f * 10**power for power in range(7) for f in (25, 50, 100))]
+    return [value for value in values if value < most] + [most]
 
 
 def measure(top, progress=lambda: None):

@@ -6,6 +6,7 @@ from solar_tf.report.svg import Chart, number
 from solar_tf.tables import Table
 
 PROBABILITY, EVIDENCE = 0, 1  # colours, the same on the whole page
+LEAST = 4.0  # points that an axis of percentages spans
 SCORE_COLOURS = {"probability": PROBABILITY, "evidence": EVIDENCE}
 
 
@@ -17,12 +18,12 @@ def model_colours(names):
             for name in names}  # fmt: skip
 
 
-def _against_precision(results, value, label, metric):
-    chart = Chart(label, metric, x_log=True)
+def _against_precision(results, value, label, metric, settings=True):
+    chart = Chart(label, metric, x_log=True, y_least=LEAST)
     colours = model_colours([result.name for result in results])
     for score in SCORE_COLOURS:
         rows = sorted((r for r in results if r.is_solar and r.score == score), key=value)
-        labels = [f"{r.setting}, {score}" for r in rows]
+        labels = [f"{r.setting}, {score}" if settings else f"SOLAR, {score}" for r in rows]
         xs, ys = [value(r) for r in rows], [r.metrics[metric] for r in rows]
         chart.line("", xs, ys, SCORE_COLOURS[score], dots=False)
         chart.points(f"SOLAR, {score}", xs, ys, SCORE_COLOURS[score], labels)
@@ -44,7 +45,8 @@ def training_against_precision(results, metric="P@5"):
         if key not in best or r.metrics[metric] > best[key].metrics[metric]:
             best[key] = r
     rows = list(best.values())
-    return _against_precision(rows, lambda r: r.training_seconds, "seconds of training", metric)
+    label = "seconds of training"
+    return _against_precision(rows, lambda r: r.training_seconds, label, metric, settings=False)
 
 
 def curve(rows, axis, metric):
@@ -52,7 +54,8 @@ def curve(rows, axis, metric):
     column, label = {"m": ("m", "m"), "K": ("num_chunks", "K")}[axis]
     rows = [row for row in rows if row["axis"] == axis]
     values = sorted({row[column] for row in rows})
-    chart = Chart(label, metric, x_log=True, x_ticks=[(v, f"{v:,}") for v in values])
+    ticks = [(v, f"{v:,}") for v in values]
+    chart = Chart(label, metric, x_log=True, y_least=LEAST, x_ticks=ticks)
     cells = [[f"{v:,}"] for v in values]
     for score, colour in SCORE_COLOURS.items():
         found = {row[column]: row[metric] for row in rows if row["score"] == score}

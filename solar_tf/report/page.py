@@ -21,7 +21,7 @@ a{color:var(--c0)}.soft,.note,figcaption{color:var(--soft)}.note{font-size:.85re
 nav{position:sticky;top:0;background:var(--paper);border-bottom:1px solid var(--line);z-index:1;
 padding-top:9px;padding-bottom:9px;margin-top:14px;white-space:nowrap;overflow-x:auto;font-size:.88rem}
 nav a{color:var(--soft);text-decoration:none;margin-right:16px}nav a:hover{color:var(--ink)}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(130px,1fr));gap:10px;margin:18px 0}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(128px,1fr));gap:10px;margin:18px 0}
 .cards div{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 13px}
 .cards b{display:block;font-size:1.3rem;font-weight:650;font-variant-numeric:tabular-nums}
 .cards span{color:var(--soft);font-size:.8rem}
@@ -44,8 +44,9 @@ vertical-align:middle}.legend i.dashed{border-top-style:dashed}
 details{font-size:.85rem;margin-top:6px}summary{cursor:pointer;color:var(--soft)}
 .scroll{overflow-x:auto;margin:10px 0}
 table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums;min-width:100%}
-th,td{padding:5px 10px;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
-th{font-weight:600;color:var(--soft);white-space:nowrap}.n{text-align:right;white-space:nowrap}
+th,td{padding:5px 10px;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;
+white-space:nowrap}.w{white-space:normal;min-width:9em}
+th{font-weight:600;color:var(--soft)}.n{text-align:right}
 tbody tr:hover{background:var(--mark)}td:first-child{font-weight:550}
 tr.quoted td{color:var(--soft);font-weight:400}
 .sample{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:13px 15px}

@@ -9,7 +9,7 @@ from solar_tf.report.results import best_shortlist
 from solar_tf.report.svg import number
 from solar_tf.tables import Table
 
-COLUMNS = ("P@1", "P@3", "P@5", "P@10", "RP@3", "RP@5", "R@100", "nDCG@5", "PSP@1", "PSP@5")
+COLUMNS = ("P@1", "P@3", "P@5", "P@10", "RP@5", "RP@10", "R@100", "nDCG@5", "PSP@5")
 NOTE = (
     "P@k divides by k; RP@k divides by min(k, true labels), as the evaluators of the paper's "
     "authors do. Probability is the paper's score, evidence this project's. ms a query is with "
@@ -90,17 +90,18 @@ def results_table(rows):
 def precision(facts):
     if not facts["curves"]:
         return ""
-    queries = f"{facts['curve_queries']:,} test queries, ranked anew from their top buckets."
     parts = []
-    for axis, name, text in (
-        ("m", "Precision against m", "Buckets kept of each chunk (§3.3); all chunks."),
-        ("K", "Precision against K", "The first chunks only; nothing is retrained."),
-    ):
-        for metric in ("P@1", "P@5", "R@100"):
+    for metric in ("P@1", "P@5", "R@100"):
+        for axis, text in (
+            ("m", "Buckets kept of each chunk (§3.3), all chunks."),
+            ("K", "The first chunks only; nothing is retrained."),
+        ):
             chart, numbers = figures.curve(facts["curves"], axis, metric)
-            title = name.replace("Precision", metric)
-            parts.append(figure(title, f"{text} {queries}", chart, numbers))
-    return grid(*parts)
+            parts.append(figure(f"{metric} against {axis}", text, chart, numbers))
+    return paragraph(
+        f"{facts['curve_queries']:,} test queries, ranked anew from the top buckets that infer.py "
+        "left. With one chunk, all labels of a bucket have the same score."
+    ) + grid(*parts)
 
 
 def training(facts):
@@ -193,7 +194,8 @@ def sample(query):
         )
         parts.append(f"<h3>{html.escape(model)}: {hits} correct</h3><ol>{items}</ol>")
     truth = ", ".join(map(html.escape, query.truth))
-    parts.append(f"<details><summary>{query.num_true} true labels</summary>{truth}</details></div>")
+    count = f"{query.num_true} true label{'s' * (query.num_true != 1)}"
+    parts.append(f"<details><summary>{count}</summary>{truth}</details></div>")
     return "".join(parts)
 
 

@@ -5,11 +5,12 @@ legend is HTML beside the drawing: it wraps on a phone and keeps its size.
 """
 
 import html
+import itertools
 import math
 from dataclasses import dataclass
 
 WIDTH, HEIGHT = 480, 270
-LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 38
+LEFT, RIGHT, TOP, BOTTOM = 54, 12, 10, 38
 COLOURS = 8
 LETTER = 5.6  # mean width of one at the labels' size
 LABEL = 12  # height of one
@@ -30,9 +31,10 @@ class Series:
 class Chart:
     """Add series in the order in which they are painted, then take `figure`."""
 
-    def __init__(self, x_label, y_label, x_log=False, y_log=False, y_from=None, x_ticks=None):
+    def __init__(self, x_label, y_label, x_log=False, y_log=False, y_least=0.0, x_ticks=None):
         self.x_label, self.y_label = x_label, y_label
-        self.x_log, self.y_log, self.y_from = x_log, y_log, y_from
+        self.x_log, self.y_log = x_log, y_log
+        self.y_least = y_least  # the axis spans so much at least: noise is to look like noise
         self.x_ticks = x_ticks  # pairs of a place and its text, where they are not numbers
         self.series = []
 
@@ -84,12 +86,12 @@ class Chart:
         xs = [x for s in self.series for value in s.xs
               for x in (value - s.width / 2, value + s.width / 2)]  # fmt: skip
         ys = [y for s in self.series for y in s.ys]
-        if self.y_from is not None:
-            ys = [y for y in ys if y > self.y_from] + [self.y_from]
+        if (lacking := self.y_least - (max(ys) - min(ys))) > 0:
+            ys += [min(ys) - lacking / 2, max(ys) + lacking / 2]
         if any(s.kind in ("bars", "area") for s in self.series) and not self.y_log:
             ys.append(0)
         self._xs = _Axis(xs, self.x_log, LEFT, WIDTH - RIGHT, self.x_ticks)
-        self._ys = _Axis(ys, self.y_log, HEIGHT - BOTTOM, TOP)
+        self._ys = _Axis(ys, self.y_log, HEIGHT - BOTTOM, TOP, whole=True)
 
     def _grid(self):
         bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
@@ -105,7 +107,7 @@ class Chart:
         yield _tag("text", self.x_label, kind="mid name", x=(LEFT + right) / 2, y=HEIGHT - 4)
         y = (TOP + bottom) / 2
         yield _tag(
-            "text", self.y_label, kind="mid name", x=11, y=y, transform=f"rotate(-90 11 {y})"
+            "text", self.y_label, kind="mid name", x=10, y=y, transform=f"rotate(-90 10 {y})"
         )
 
     def _draw(self, series):
@@ -145,6 +147,7 @@ class Chart:
             for i, (x, y) in enumerate(zip(s.xs, s.ys, strict=True))
         ]
         taken = [(x - 4, y - 4, x + 4, y + 4) for x, y, *_ in points]
+        taken += [box for s in self.series if s.kind == "line" for box in self._trace(s)]
         for x, y, text, colour in points:
             if not text:
                 continue
@@ -164,11 +167,20 @@ class Chart:
             taken.append(box)
             yield _tag("text", text, kind=f"label c{colour}", x=box[0], y=box[1] + 9.5)
 
+    def _trace(self, series):
+        """Small boxes all along a line, which names are to keep away from."""
+        places = [(self._xs.place(x), self._ys.place(y))
+                  for x, y in zip(series.xs, series.ys, strict=True)]  # fmt: skip
+        for (a, b), (c, d) in itertools.pairwise(places):
+            for i in range(count := 1 + int(math.hypot(c - a, d - b) / 6)):
+                x, y = a + (c - a) * i / count, b + (d - b) * i / count
+                yield x - 2, y - 1, x + 2, y + 1
+
 
 class _Axis:
     """From values to places, and the ticks on the way."""
 
-    def __init__(self, values, log, start, end, ticks=None):
+    def __init__(self, values, log, start, end, ticks=None, whole=False):
         self.log, self.start, self.end = log, start, end
         if log:
             values = [value for value in values if value > 0] or [1.0]
@@ -180,7 +192,9 @@ class _Axis:
             low, high = low / 10**margin, high * 10**margin
         else:
             self.ticks = _ticks(low, high)
-            low, high = min(low, self.ticks[0][0]), max(high, self.ticks[-1][0])
+            if whole:  # the axis begins and ends at a tick
+                low, high = min(low, self.ticks[0][0]), max(high, self.ticks[-1][0])
+            self.ticks = [tick for tick in self.ticks if low <= tick[0] <= high]
         if low == high:
             low, high = (low / 2, high * 2) if log else (low - 0.5, high + 0.5)
         self.low, self.high = self._unit(low), self._unit(high)
@@ -205,6 +219,10 @@ def _ticks(low, high, most=6):
 
 
 def _log_ticks(low, high):
+    if high < 4 * low:  # no room for powers of ten
+        return [tick for tick in _ticks(low, high) if low <= tick[0] <= high] or [
+            (low, number(low))
+        ]
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     factors = (1, 2, 5) if len(powers) < 4 else (1,)
     values = [f * 10.0**power for power in powers for f in factors]

@@ -1,0 +1,109 @@
+"""Do what is missing of a reproduction: stages and baselines, each of which goes on by itself."""
+
+import dataclasses
+import os
+import typing
+
+from solar_tf.baselines import baseline_class
+from solar_tf.console import say
+from solar_tf.errors import UserError
+from solar_tf.provenance import machine
+from solar_tf.reproduce.plan import MAIN
+from solar_tf.rundir import open_run, read_json, write_json
+
+SOLAR = "SOLAR"  # its part of a provenance.json; baselines go by their names
+
+
+def execute(runs, folder, dataset, wish, trainers=None, workers=None):
+    """Make the planned runs; returns why parts were not made: {(run, model): reason}."""
+    failed = {}
+    workers = workers or os.cpu_count()
+    for planned in runs:
+        root = folder.run(planned.name)
+        say(f"\n== {root}: Table {', '.join(map(str, planned.tables))} ==\n")
+        _preprocess(root, dataset, planned.config, workers)
+        if planned.solar:
+            make_solar(root, planned, trainers, workers)
+        for name in planned.baselines:
+            try:
+                make_baseline(root, name, wish.settings.get(name, {}))
+            except UserError as error:  # one that is not there does not stop the others
+                failed[planned.name, name] = str(error)
+                say(f"{name}: not run: {error}")
+    return failed
+
+
+def _preprocess(root, dataset, config, workers):
+    from solar_tf.preprocessing import preprocess
+
+    try:
+        preprocess(root, dataset, config, workers)
+    except UserError as error:
+        raise UserError(str(error).replace("--run", "--out"))
+
+
+def make_solar(root, planned, trainers, workers):
+    from solar_tf.inference import infer
+    from solar_tf.training import train
+
+    run = open_run(root)
+    if not solar_is_done(run, planned):
+        stamp(run, SOLAR)
+    if len(run.trained_chunks()) < run.config.num_chunks:
+        train(root, trainers=trainers)
+    for evaluation in planned.evaluations:
+        if not run.paths.metrics(evaluation.num_chunks).exists():
+            infer(root, **dataclasses.asdict(evaluation), workers=workers)
+
+
+def solar_is_done(run, planned):
+    return all(run.paths.metrics(e.num_chunks).exists() for e in planned.evaluations)
+
+
+def make_baseline(root, name, settings):
+    from solar_tf.baselines.runner import run_baseline
+
+    run, kind = open_run(root), baseline_class(name)
+    if not baseline_is_done(run, name):
+        stamp(run, name)
+    run_baseline(root, name, typed_settings(kind.Settings, settings))
+
+
+def baseline_is_done(run, name):
+    return (run.paths.baseline(name) / "metrics.json").exists()
+
+
+def typed_settings(kind, texts):
+    """A baseline's Settings from the texts of flags."""
+    hints = typing.get_type_hints(kind)
+    values = {}
+    for name, text in texts.items():
+        if name not in hints:
+            raise UserError(f"--set: no setting {name!r}: there are {', '.join(hints)}")
+        try:
+            values[name] = hints[name](text)
+        except ValueError:
+            raise UserError(f"--set: {name} is of type {hints[name].__name__}, not {text!r}")
+    return kind(**values)
+
+
+def stamp(run, part):
+    """Note machine and commit before a part of the run is made, or made further."""
+    content = read_json(run.paths.provenance) or {}
+    visits = content.setdefault(part, [])
+    now = machine()
+    if not visits or visits[-1]["commit"] != now["commit"]:
+        visits.append(now)
+        write_json(run.paths.provenance, content)
+
+
+def commits(run, part):
+    """The commits that a part of a run was made with, such as `1a2b3c4`; `unknown` without."""
+    visits = (read_json(run.paths.provenance) or {}).get(part, [])
+    return ", ".join(visit["commit"] or "installed" for visit in visits) or "unknown"
+
+
+def main_run(folder):
+    """The run of Tables 1, 2, 3 and 5, or None before it is there."""
+    root = folder.run(MAIN)
+    return open_run(root) if (root / "config.json").exists() else None
