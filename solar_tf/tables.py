@@ -45,8 +45,10 @@ class Table:
 
     def markdown(self, level=2):
         # A bar within a cell would end it.
-        rows = [[str(cell).replace("|", "\\|") for cell in row] for row in self.rows]
-        body = console.table(self.header, rows) if rows else "(nothing)"
+        header, *rows = [
+            [str(cell).replace("|", "\\|") for cell in row] for row in (self.header, *self.rows)
+        ]
+        body = console.table(header, rows) if rows else "(nothing)"
         return "\n\n".join([f"{'#' * level} {self.title}", body, *self.notes]) + "\n"
 
     def latex(self):

@@ -44,7 +44,7 @@ def gather(run, source=None):
             "subsets": {count: solar_results(run, count) for count in chunk_subsets(run)},
             "history": training_history(run),
             "made_with": _made_with(run),
-            "provenance": read_json(run.paths.provenance) or {},
+            "provenance": (read_json(run.paths.provenance) or {}).get("parts", {}),
             "machine": machine(),
         }
         bar.update()

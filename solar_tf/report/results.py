@@ -15,9 +15,10 @@ class Result:
     setting: str  # full, m=100; of a baseline its title
     score: str
     metrics: dict  # percentages, and candidates
-    training_seconds: float
+    training_seconds: float  # of the clock; see `training_clock`
     ms_query: float  # on all cores, a batch at a time
     num_chunks: int | None = None
+    epochs: int | None = None
 
     @property
     def is_solar(self):
@@ -30,6 +31,7 @@ def solar_results(run, num_chunks=None):
     if content is None:
         return []
     cores = content.get("cores", os.cpu_count())
+    clock = training_clock(run) if num_chunks is None else None
     return [
         Result(
             f"SOLAR ({row['setting']})" + (", evidence" if row["score"] == "evidence" else ""),
@@ -37,13 +39,22 @@ def solar_results(run, num_chunks=None):
             row["setting"],
             row["score"],
             row,
-            content["training_seconds"],
+            clock or content["training_seconds"],
             # The forward pass has all cores; selection and ranking were timed on one of them.
             row["ms_forward"] + (row["ms_top_m"] + row["ms_rank"]) / cores,
             content["num_chunks"],
+            run.config.epochs,
         )
         for row in content["rows"]
     ]
+
+
+def training_clock(run):
+    """Seconds from start to end of a training that nothing broke, or None.
+
+    Without it there are only the seconds of every chunk, and chunks train side by side.
+    """
+    return (read_json(run.paths.provenance) or {}).get("training_clock")
 
 
 def baseline_results(run):
@@ -54,9 +65,17 @@ def baseline_results(run):
         name = path.parent.name
         for row in content["rows"]:
             title = row["setting"] if name == content["baseline"] else f"{row['setting']} ({name})"
-            seconds = content["training_seconds"]
             found.append(
-                Result(title, name, row["setting"], row["score"], row, seconds, row["ms_query"])
+                Result(
+                    title,
+                    name,
+                    row["setting"],
+                    row["score"],
+                    row,
+                    content["training_seconds"],
+                    row["ms_query"],
+                    epochs=content["settings"].get("epochs"),
+                )
             )
     return found
 

@@ -37,17 +37,18 @@ def result_values(result):
     return result.metrics | {
         TRAIN_HOURS: result.training_seconds / 3600,
         EVAL_MS: result.ms_query,
+        "epochs": result.epochs,
     }
 
 
-def main_rows(table, run, failed, epochs):
+def main_rows(table, run, failed):
     """The rows of Table 1, 2 or 3 from the main run; `failed` says why baselines are missing."""
     results = solar_results(run) if run else []
     num_buckets = run.config.num_buckets if run else 0
     by_row = {(r.setting, r.score): r for r in results}
     rows = []
     for setting in SOLAR_ROWS[table]:
-        for score in ("probability", "evidence"):
+        for score in ("probability", "evidence")[: 2 if METRICS[table] else 1]:
             # Buckets fewer than m are all kept, and infer.py names the setting by their number.
             kept = f"m={min(int(setting[2:]), num_buckets)}" if setting != "full" else setting
             result = by_row.get((kept, score))
@@ -55,8 +56,6 @@ def main_rows(table, run, failed, epochs):
             quoted = name if score == "probability" else None  # evidence is not the paper's
             title = name if score == "probability" else f"{name}, evidence"
             rows.append(_row(table, title, quoted, result, run, SOLAR, None))
-            if result:
-                rows[-1].values["epochs"] = epochs
     found = {r.method: r for r in baseline_results(run)} if run else {}
     for name, title in BASELINE_ROWS[table].items():
         rows.append(_row(table, title, title, found.get(name), run, name, failed.get(name)))
@@ -132,7 +131,7 @@ def render(table, rows, dataset_title, dataset=None, notes=()):
     cells = []
     for row in rows:
         line = [row.model]
-        line += [str(row.values.get("epochs", "-"))] if table == 1 else []
+        line += [str(row.values.get("epochs") or "-")] if table == 1 else []
         line += [_percent(row.values.get(name)) for name in ours]
         line += [_time(name, row.values.get(name)) for name in TIMES[table]]
         line += [row.source if row.status == "measured here" else f"not run: {row.source}"]
@@ -148,7 +147,7 @@ def _notes(table, dataset, title):
     notes = []
     if METRICS[table]:
         notes.append(paper.PRECISION_NOTE)
-    notes.append("Evidence is this project's score and has no cell in the paper.")
+        notes.append("Evidence is this project's score and has no cell in the paper.")
     if dataset is None:
         notes.append(
             f"{title} is not a dataset of the paper's: quoted cells are of other data, on 8 V100 "
@@ -163,6 +162,11 @@ def _notes(table, dataset, title):
         notes.append(
             "ms a query: all cores, queries in batches; SOLAR's is the forward pass plus selection "
             "and ranking of one core divided by the cores."
+        )
+    if TRAIN_HOURS in TIMES[table]:
+        notes.append(
+            "Training is by the clock, on all cores; of a SOLAR run that was interrupted, the sum "
+            "over its chunks, which train side by side."
         )
     return notes
 

@@ -2,9 +2,10 @@
 
 import dataclasses
 import os
+import time
 import typing
 
-from solar_tf.baselines import baseline_class
+from solar_tf.baselines import BASELINES, baseline_class
 from solar_tf.console import say
 from solar_tf.errors import UserError
 from solar_tf.provenance import machine
@@ -25,6 +26,9 @@ def execute(runs, folder, dataset, wish, trainers=None, workers=None):
         if planned.solar:
             make_solar(root, planned, trainers, workers)
         for name in planned.baselines:
+            if name not in BASELINES:
+                failed[planned.name, name] = "not part of this version"
+                continue
             try:
                 make_baseline(root, name, wish.settings.get(name, {}))
             except UserError as error:  # one that is not there does not stop the others
@@ -50,7 +54,13 @@ def make_solar(root, planned, trainers, workers):
     if not solar_is_done(run, planned):
         stamp(run, SOLAR)
     if len(run.trained_chunks()) < run.config.num_chunks:
+        unbroken = not [*run.paths.chunks.glob("chunk_*")]
+        began = time.perf_counter()
         train(root, trainers=trainers)
+        if unbroken:
+            content = read_json(run.paths.provenance)
+            content["training_clock"] = round(time.perf_counter() - began, 3)
+            write_json(run.paths.provenance, content)
     for evaluation in planned.evaluations:
         if not run.paths.metrics(evaluation.num_chunks).exists():
             infer(root, **dataclasses.asdict(evaluation), workers=workers)
@@ -90,7 +100,7 @@ def typed_settings(kind, texts):
 def stamp(run, part):
     """Note machine and commit before a part of the run is made, or made further."""
     content = read_json(run.paths.provenance) or {}
-    visits = content.setdefault(part, [])
+    visits = content.setdefault("parts", {}).setdefault(part, [])
     now = machine()
     if not visits or visits[-1]["commit"] != now["commit"]:
         visits.append(now)
@@ -99,7 +109,7 @@ def stamp(run, part):
 
 def commits(run, part):
     """The commits that a part of a run was made with, such as `1a2b3c4`; `unknown` without."""
-    visits = (read_json(run.paths.provenance) or {}).get(part, [])
+    visits = (read_json(run.paths.provenance) or {}).get("parts", {}).get(part, [])
     return ", ".join(visit["commit"] or "installed" for visit in visits) or "unknown"
 
 

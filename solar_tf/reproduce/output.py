@@ -45,7 +45,7 @@ def _compared(table, run, folder, wish, config, dataset, paper_dataset, reasons)
         rows = compare.ablation_rows(runs, counts)
         quoted = "amazon670k"
     else:
-        rows = compare.main_rows(table, run, reasons, config.epochs)
+        rows = compare.main_rows(table, run, reasons)
         quoted = paper_dataset if paper_dataset in compare.QUOTED_DATASETS[table] else None
     if table == 4 and (paper_dataset != quoted or counts != [8, 16, 32]):
         quoted = None
