@@ -21,6 +21,19 @@ def define_run_flag():
     flags.DEFINE_string("run", "run", "The run directory, shared by all three stages.")
 
 
+def define_launcher_flags(gpus=False):
+    """Where the work is done: by processes here, or by a cluster's (docs/distributed.md)."""
+    flags.DEFINE_enum("launcher", "local", ["local", "ray"], "Processes here, or a Ray cluster.")
+    flags.DEFINE_string(
+        "address",
+        None,
+        "Of the Ray cluster, host:port [default: $RAY_ADDRESS, or Ray started here].",
+    )
+    flags.DEFINE_float("num_cpus", 1, "CPUs that Ray gives a task; its TensorFlow's threads.", 0.01)
+    if gpus:
+        flags.DEFINE_float("num_gpus", 0, "GPUs that Ray gives a task; 0.5 puts two on a GPU.", 0)
+
+
 def define_config_flags():
     """One flag per field of SolarConfig; unset flags leave the preset's value."""
     for field in dataclasses.fields(SolarConfig):

@@ -6,6 +6,7 @@ chunk ends with the same weights as an unbroken one.
 """
 
 import collections
+import dataclasses
 import functools
 import importlib.util
 import json
@@ -24,9 +25,17 @@ from solar_tf.estimate import choose_trainers
 from solar_tf.model import ChunkModel, inputs_of, log_odds
 from solar_tf.rundir import atomic_folder, claim, open_run, sweep, write_json
 from solar_tf.storage import discard
-from solar_tf.weights import NAMES, load_weights, not_finite, read_state, save_weights
+from solar_tf.weights import (
+    NAMES,
+    load_weights,
+    not_finite,
+    read_state,
+    save_weights,
+    training_bytes,
+)
 from solar_tf.workers import run_tasks
 
+HELD_PAUSE = 1.0  # seconds between tries for chunks that others hold
 CHECK_EVERY = 50  # steps between looks at the loss, each of which waits for the device
 
 
@@ -35,7 +44,8 @@ def train(root, chunks=None, trainers=1, **options):
 
     Several trainers are processes of one thread each, with a chunk of their own. On a CPU
     that beats one trainer with many threads, since half of a step's operations use but one;
-    None stands for as many as it has cores and memory for. `options` are ChunkTrainer's.
+    None stands for as many as it has cores and memory for. A `distributed.Cluster` has its
+    trainers elsewhere. `options` are ChunkTrainer's.
     """
     run = open_run(root)
     wanted = list(range(run.config.num_chunks)) if chunks is None else chunks
@@ -45,18 +55,28 @@ def train(root, chunks=None, trainers=1, **options):
                 f"--chunks {chunk}: this run has chunks 0 to {run.config.num_chunks - 1}"
             )
     trainers = trainers or choose_trainers(run.config, run.input_dim, len(wanted))
-    job = functools.partial(_train_chunk, run, trainers=trainers, **options)
-    start = (load_tensorflow, (1,)) if trainers > 1 else ()
+    if isinstance(trainers, int):
+        start = (load_tensorflow, (1,)) if trainers > 1 else ()
+        lines, settle = trainers, 0.0
+    else:
+        memory = training_bytes(run.config, run.input_dim)
+        trainers = dataclasses.replace(trainers, memory=memory)
+        start, lines, settle = (load_tensorflow, (trainers.threads,)), 1, trainers.settle
+    job = functools.partial(_train_chunk, run, lines=lines, **options)
     for chunk in wanted:
         _clear_remains(run, chunk)
-    trained = []
+    trained, deadline = [], time.monotonic() + settle
     while True:  # a chunk that another trainer held may be free in the next round
         missing = [chunk for chunk in wanted if not run.paths.chunk(chunk).exists()]
         results = run_tasks(job, missing, trainers, *start, patience=math.inf)
         done = [chunk for chunk in results if chunk is not None]
-        if not done:
-            break
         trained += done
+        if done:
+            deadline = time.monotonic() + settle
+        elif not missing or time.monotonic() >= deadline:
+            break
+        else:  # the holder may be a process of a lost machine
+            time.sleep(HELD_PAUSE)
     _report(run, wanted, trained)
 
 
@@ -70,13 +90,13 @@ def _clear_remains(run, chunk):
                 discard(training)
 
 
-def _train_chunk(run, chunk, trainers, **options):
+def _train_chunk(run, chunk, lines, **options):
     """Train one chunk, unless it is complete or claimed; returns it if it was trained."""
     with claim(run.paths.chunk_claim(chunk)) as free:
         if not free or run.paths.chunk(chunk).exists():
             return None
         sweep(run.paths.chunk(chunk), run.paths.training(chunk))
-        ChunkTrainer(run, chunk, line=chunk % trainers, **options).train()
+        ChunkTrainer(run, chunk, line=chunk % lines, **options).train()
         return chunk
 
 
