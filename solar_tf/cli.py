@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import tempfile
+import urllib.parse
 
 from absl import app, flags
 
@@ -60,9 +61,23 @@ def run_stage(main):
         # A terminated stage leaves by an exception, so that it cleans up what it was writing.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         with errors_explained():
+            flags.FLAGS.run = local_path(flags.FLAGS.run)
             main()
 
     app.run(guarded)
+
+
+def local_path(root):
+    """A run directory given as a path or as a file: URL; others have no locks and no renames."""
+    scheme, found, rest = root.partition("://")
+    if not found:
+        return root
+    if scheme == "file" and rest.startswith("/"):
+        return urllib.parse.unquote(rest)
+    raise UserError(
+        f"--run {root}: runs need a file system with locks and renames: mount it, or copy the run "
+        "(docs/distributed.md)"
+    )
 
 
 @contextlib.contextmanager

@@ -39,13 +39,14 @@ HELD_PAUSE = 1.0  # seconds between tries for chunks that others hold
 CHECK_EVERY = 50  # steps between looks at the loss, each of which waits for the device
 
 
-def train(root, chunks=None, trainers=1, **options):
+def train(root, chunks=None, trainers=1, wait=0.0, **options):
     """Train the chunks of a run that nobody else trains; `chunks` limits which.
 
     Several trainers are processes of one thread each, with a chunk of their own. On a CPU
     that beats one trainer with many threads, since half of a step's operations use but one;
     None stands for as many as it has cores and memory for. A `distributed.Cluster` has its
-    trainers elsewhere. `options` are ChunkTrainer's.
+    trainers elsewhere. Chunks that others hold are left to them, or waited for: the holder may
+    be a machine that was lost, whose claims take some time to go. `options` are ChunkTrainer's.
     """
     run = open_run(root)
     wanted = list(range(run.config.num_chunks)) if chunks is None else chunks
@@ -57,27 +58,31 @@ def train(root, chunks=None, trainers=1, **options):
     trainers = trainers or choose_trainers(run.config, run.input_dim, len(wanted))
     if isinstance(trainers, int):
         start = (load_tensorflow, (1,)) if trainers > 1 else ()
-        lines, settle = trainers, 0.0
+        lines = trainers
     else:
         memory = training_bytes(run.config, run.input_dim)
         trainers = dataclasses.replace(trainers, memory=memory)
-        start, lines, settle = (load_tensorflow, (trainers.threads,)), 1, trainers.settle
+        start, lines = (load_tensorflow, (trainers.threads,)), 1
     job = functools.partial(_train_chunk, run, lines=lines, **options)
     for chunk in wanted:
         _clear_remains(run, chunk)
-    trained, deadline = [], time.monotonic() + settle
+    trained, deadline = [], time.monotonic() + wait
     while True:  # a chunk that another trainer held may be free in the next round
         missing = [chunk for chunk in wanted if not run.paths.chunk(chunk).exists()]
         results = run_tasks(job, missing, trainers, *start, patience=math.inf)
         done = [chunk for chunk in results if chunk is not None]
         trained += done
         if done:
-            deadline = time.monotonic() + settle
+            deadline = time.monotonic() + wait
         elif not missing or time.monotonic() >= deadline:
             break
-        else:  # the holder may be a process of a lost machine
+        else:
             time.sleep(HELD_PAUSE)
     _report(run, wanted, trained)
+    if missing and wait:
+        raise UserError(
+            f"{root}: another trainer holds {len(missing)} of these chunks: run it again later"
+        )
 
 
 def _clear_remains(run, chunk):

@@ -25,6 +25,12 @@ flags.DEFINE_integer(
     "Chunks trained at a time [default: 1 on a GPU; else what cores and memory allow].",
     1,
 )
+flags.DEFINE_float(
+    "wait_seconds",
+    None,
+    "Wait so long for chunks that others hold, then fail [default: leave them; 120 with Ray].",
+    0,
+)
 flags.DEFINE_float("checkpoint_minutes", 10, "Most minutes between two checkpoints.", 0)
 flags.DEFINE_bool("tensorboard", False, "Write TensorBoard logs to RUN/tensorboard.")
 flags.DEFINE_bool("mixed_precision", False, "Multiply matrices in bfloat16; GPU only.")
@@ -37,9 +43,9 @@ def main():
 
         trainers = connect(FLAGS.run, FLAGS.address, FLAGS.num_cpus, FLAGS.num_gpus)
         cli.load_tensorflow()
-        on_gpu = FLAGS.num_gpus > 0
+        on_gpu, wait = FLAGS.num_gpus > 0, 120.0  # a lost machine's locks on NFS go in 90 s
     else:
-        on_gpu = cli.use_gpu(FLAGS.gpu) == "GPU"
+        on_gpu, wait = cli.use_gpu(FLAGS.gpu) == "GPU", 0.0
         trainers = FLAGS.trainers or (1 if on_gpu else None)
 
     from solar_tf.training import train
@@ -48,6 +54,7 @@ def main():
         FLAGS.run,
         chunks,
         trainers=trainers,
+        wait=wait if FLAGS.wait_seconds is None else FLAGS.wait_seconds,
         checkpoint_minutes=FLAGS.checkpoint_minutes,
         tensorboard=FLAGS.tensorboard,
         mixed_precision=FLAGS.mixed_precision and on_gpu,

@@ -32,7 +32,6 @@ class Cluster:
     cpus: float = 1
     gpus: float = 0
     memory: float = 0  # bytes
-    settle: float = 120.0  # seconds until the claims of a lost machine have gone
 
     @property
     def threads(self):

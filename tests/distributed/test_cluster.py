@@ -28,7 +28,7 @@ from solar_tf.workers import run_tasks
 
 HEAD = "127.0.0.2"  # Ray takes 127.0.0.1 for the machine's outer address
 PORT = 6409
-EPOCHS = 40  # enough to be killed in the midst of it
+EPOCHS = 30  # enough to be killed in the midst of it
 PATIENCE = 600  # seconds; only a machine with much other work comes near
 
 pytestmark = pytest.mark.skipif(
@@ -152,7 +152,8 @@ def holder(run, chunk):
     """The process that trains a chunk and has saved a checkpoint of it, or None."""
     try:
         words = (run / "chunks" / f"chunk_{chunk:02d}.lock").read_text().split()
-        return int(words[1]) if [*run.glob(f"chunks/chunk_{chunk:02d}.training/step_*")] else None
+        checkpoints = run.glob(f"chunks/chunk_{chunk:02d}.training/step_?????????")
+        return int(words[1]) if any(checkpoints) else None
     except (FileNotFoundError, IndexError):
         return None
 
