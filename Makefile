@@ -23,6 +23,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/bench_parsing.py
 	$(BIN)/python benchmarks/bench_records.py
 	$(BIN)/python benchmarks/bench_retrieval.py
+	$(BIN)/python benchmarks/bench_sharding.py
 	$(BIN)/python benchmarks/bench_training.py
 	$(BIN)/python benchmarks/bench_pipeline.py $(if $(BOOKS),--books $(BOOKS))
 	$(BIN)/python benchmarks/render.py

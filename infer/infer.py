@@ -5,6 +5,7 @@
     infer.py --top_buckets 100,10 --nofull           other values of m, no SOLAR-full
     infer.py --num_chunks 2                          the first chunks only; nothing is retrained
     infer.py --query "python library for web forms"  the best labels for a text
+    infer.py --launcher ray --address head:6379      by the nodes of a Ray cluster
 
 Writes metrics.json and predictions.npz to the run directory.
 """
@@ -17,6 +18,7 @@ from solar_tf import cli
 
 FLAGS = flags.FLAGS
 cli.define_run_flag()
+cli.define_launcher_flags(gpus=True)
 flags.DEFINE_list("top_buckets", ["100", "50", "25"], "m, buckets kept of each chunk.")
 flags.DEFINE_bool("full", True, "Also score every label from all buckets (SOLAR-full).")
 flags.DEFINE_multi_enum(
@@ -29,6 +31,7 @@ flags.DEFINE_float("evidence_floor", 1e-4, "Probability from which evidence coun
 flags.DEFINE_integer("num_chunks", None, "Use only so many chunks [default: all].", 1)
 flags.DEFINE_integer("top_labels", 100, "Labels kept for each query.", 1)
 flags.DEFINE_integer("workers", os.cpu_count(), "Processes that rank.", 1)
+flags.DEFINE_integer("label_shards", 1, "Ranges of labels, each ranked by itself; same results.", 1)
 flags.DEFINE_float("scratch_gb", 8, "Disk for SOLAR-full's probabilities at any time.", 0)
 flags.DEFINE_string("query", None, "A text to answer, instead of the evaluation.")
 
@@ -41,9 +44,16 @@ def main():
 
         answer(FLAGS.run, FLAGS.query, m=top_buckets[0], score=FLAGS.score[-1], **options)
         return
-    cli.load_tensorflow()
+    if FLAGS.launcher == "ray":
+        from solar_tf.distributed import connect
 
-    from solar_tf.inference import infer
+        options["cluster"] = connect(FLAGS.run, FLAGS.address, FLAGS.num_cpus, FLAGS.num_gpus)
+        cli.load_tensorflow()
+        from solar_tf.distributed.inference import infer
+    else:
+        options["workers"] = FLAGS.workers
+        cli.load_tensorflow()
+        from solar_tf.inference import infer
 
     infer(
         FLAGS.run,
@@ -51,7 +61,7 @@ def main():
         full=FLAGS.full,
         scores=FLAGS.score,
         top_labels=FLAGS.top_labels,
-        workers=FLAGS.workers,
+        label_shards=FLAGS.label_shards,
         scratch_bytes=FLAGS.scratch_gb * 1e9,
         **options,
     )

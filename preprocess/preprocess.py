@@ -6,6 +6,7 @@
     preprocess.py --train train.txt --preset debian --num_chunks 8 --epochs 20
     preprocess.py --train trn.json.gz --test tst.json.gz --labels lbl.json.gz
     preprocess.py --train trn_X_Xf.txt --test tst_X_Xf.txt        finds trn_X_Y.txt, tst_X_Y.txt
+    preprocess.py --train train.txt --launcher ray --address head:6379     on a Ray cluster
     preprocess.py --preset books --estimate          what it would take; nothing is written
 
 Rows are titles, `label,label<TAB>text`, or the XML-Repo's `label,label feature:value ...`
@@ -23,6 +24,7 @@ from solar_tf import cli
 FLAGS = flags.FLAGS
 cli.define_run_flag()
 cli.define_dataset_flags()
+cli.define_launcher_flags()
 flags.DEFINE_integer("workers", os.cpu_count(), "Processes that read, hash and write.", 1)
 flags.DEFINE_bool("estimate", False, "Only print what the run will take: memory, disk, time.")
 cli.define_config_flags()
@@ -40,7 +42,12 @@ def main():
 
         report(FLAGS.run, dataset, config, FLAGS.workers)
         return
-    preprocess(FLAGS.run, dataset, config, FLAGS.workers)
+    workers = FLAGS.workers
+    if FLAGS.launcher == "ray":
+        from solar_tf.distributed import connect
+
+        workers = connect(FLAGS.run, FLAGS.address, FLAGS.num_cpus)
+    preprocess(FLAGS.run, dataset, config, workers)
 
 
 if __name__ == "__main__":

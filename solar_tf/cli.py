@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import tempfile
+import urllib.parse
 
 from absl import app, flags
 
@@ -52,6 +53,19 @@ def open_dataset(name=None):
     return open_files(given.train, **{role: given[role].value for role in roles}, name=name)
 
 
+def define_launcher_flags(gpus=False):
+    """Where the work is done: by processes here, or by a cluster's (docs/distributed.md)."""
+    flags.DEFINE_enum("launcher", "local", ["local", "ray"], "Processes here, or a Ray cluster.")
+    flags.DEFINE_string(
+        "address",
+        None,
+        "Of the Ray cluster, host:port [default: $RAY_ADDRESS, or Ray started here].",
+    )
+    flags.DEFINE_float("num_cpus", 1, "CPUs that Ray gives a task; its TensorFlow's threads.", 0.01)
+    if gpus:
+        flags.DEFINE_float("num_gpus", 0, "GPUs that Ray gives a task; 0.5 puts two on a GPU.", 0)
+
+
 def define_config_flags():
     """One flag per field of SolarConfig; unset flags leave the preset's value."""
     for field in dataclasses.fields(SolarConfig):
@@ -78,9 +92,23 @@ def run_stage(main):
         # A terminated stage leaves by an exception, so that it cleans up what it was writing.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         with errors_explained():
+            flags.FLAGS.run = local_path(flags.FLAGS.run)
             main()
 
     app.run(guarded)
+
+
+def local_path(root):
+    """A run directory given as a path or as a file: URL; others have no locks and no renames."""
+    scheme, found, rest = root.partition("://")
+    if not found:
+        return root
+    if scheme == "file" and rest.startswith("/"):
+        return urllib.parse.unquote(rest)
+    raise UserError(
+        f"--run {root}: runs need a file system with locks and renames: mount it, or copy the run "
+        "(docs/distributed.md)"
+    )
 
 
 @contextlib.contextmanager

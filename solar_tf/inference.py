@@ -33,6 +33,7 @@ from solar_tf.rundir import (
     write_arrays,
     write_json,
 )
+from solar_tf.sharding import label_ranges
 from solar_tf.storage import new_map
 from solar_tf.truth import removed_labels, true_labels
 from solar_tf.weights import load_weights, read_state, weight_shapes
@@ -52,8 +53,13 @@ def infer(
     top_labels=100,
     workers=1,
     scratch_bytes=8e9,
+    label_shards=1,
+    stage=None,
 ):
-    """Evaluate a run on its test queries; returns the rows of the results table."""
+    """Evaluate a run on its test queries; returns the rows of the results table.
+
+    `stage` makes the Inference of its settings; distributed.inference has another.
+    """
     run = open_run(root)
     chunks = run.choose_chunks(num_chunks)
     num_queries = run.summary["test"]["rows"]
@@ -69,7 +75,9 @@ def infer(
             raise UserError(f"{root}: another infer.py is at work here: wait for it to end")
         subset = None if len(chunks) == run.config.num_chunks else len(chunks)
         sweep(run.paths.topm_folder, run.paths.metrics(subset), run.paths.predictions(subset))
-        stage = _Inference(run, chunks, settings, floor, top_labels, workers, scratch_bytes)
+        stage = (stage or Inference)(
+            run, chunks, settings, floor, top_labels, workers, scratch_bytes, label_shards
+        )
         result = read_json(run.paths.metrics(subset))
         if result is None or result.get("key") != stage.key or not stage.predicted(subset):
             result = stage.evaluate(subset)
@@ -78,10 +86,14 @@ def infer(
     return result["rows"]
 
 
-class _Inference:
+class Inference:
     """One evaluation: its settings, and what identifies its results."""
 
-    def __init__(self, run, chunks, settings, floor, top_labels, workers, scratch_bytes):
+    most_queries = MOST_QUERIES
+
+    def __init__(
+        self, run, chunks, settings, floor, top_labels, workers, scratch_bytes, label_shards
+    ):
         self.run, self.chunks, self.settings = run, chunks, settings
         self.floor, self.top_labels, self.workers = floor, top_labels, workers
         self.max_m = max((setting.m for setting in settings), default=0)
@@ -92,11 +104,18 @@ class _Inference:
         # So many labels are left when those of the filter have gone.
         most_filtered = int(np.diff(self.filter[0]).max(initial=0))
         self.num_ranked = min(top_labels + most_filtered, run.dataset["num_labels"])
-        batches = math.ceil(min(self.num_queries, MOST_QUERIES) / BATCH_SIZE)
+        ranges = label_ranges(run.dataset["num_labels"], label_shards)
+        self.files = RankFiles(run.paths.scratch, chunks, tuple(ranges))
+        batches = math.ceil(min(self.num_queries, self.most_queries) / BATCH_SIZE)
         if self.full:
             bytes_per_batch = 4 * len(chunks) * run.config.num_buckets * BATCH_SIZE
-            batches = min(batches, max(1, int(scratch_bytes // bytes_per_batch)))
+            self.batches_kept = max(1, int(scratch_bytes // bytes_per_batch))
+            batches = min(batches, self.batches_kept)
         self.block_size = batches * BATCH_SIZE
+        self.blocks = [
+            (start, min(start + self.block_size, self.num_queries))
+            for start in range(0, self.num_queries, self.block_size)
+        ]
         self.weights = {chunk: _weights_key(run, chunk) for chunk in chunks}
         self.key = _key(self.weights, [s.key for s in settings], floor, top_labels, self.block_size)
 
@@ -112,13 +131,10 @@ class _Inference:
         sums = {s.key: MetricSums(inverse, KS, RECALL_AT) for s in self.settings}
         costs = dict.fromkeys(("forward", "top_m", *(s.key for s in self.settings)), 0.0)
         candidates = dict.fromkeys(costs, 0)
-        files = RankFiles(paths.scratch, self.chunks)
         splits, labels = true_labels(self.run)
-        blocks = range(0, self.num_queries, self.block_size)
         shutil.rmtree(paths.scratch, ignore_errors=True)
-        for block, start in enumerate(blocks):
-            stop = min(start + self.block_size, self.num_queries)
-            part = self._ranked_block(block, start, stop, files)
+        for block, (start, stop) in enumerate(self.blocks):
+            part = self.saved_ranking(block) or self.ranked_block(block)
             truth = _csr_part(splits, labels, start, stop)
             for name, cost in json.loads(str(part["costs"])).items():
                 costs[name] += cost
@@ -149,51 +165,63 @@ class _Inference:
                 for setting in self.settings
             ],
         }
-        self._write_predictions(subset, len(blocks))
+        self._write_predictions(subset)
         write_json(paths.metrics(subset), result)
         return result
 
     def clear(self):
         """Delete what only an unfinished evaluation needs."""
         shutil.rmtree(self.run.paths.scratch, ignore_errors=True)
-        for block in range(math.ceil(self.num_queries / self.block_size)):
+        for block in range(len(self.blocks)):
             self.run.paths.ranking(block).unlink(missing_ok=True)
 
-    def _ranked_block(self, block, start, stop, files):
-        """The rankings of a block as arrays, from its file if that is still right."""
+    def saved_ranking(self, block):
+        """The rankings of a block as arrays, if their file is there and still right."""
         path = self.run.paths.ranking(block)
-        if path.exists():
-            part = read_arrays(path, "infer.py")
-            if str(part["key"]) == self.key:
-                return part
-        if not files.stacked("labels").exists():
-            stack_indexes(self.run, files, self.full)
+        part = read_arrays(path, "infer.py") if path.exists() else {}
+        return part if str(part.get("key")) == self.key else None
+
+    def ranked_block(self, block):
+        """Rank a block of queries."""
+        start, stop = self.blocks[block]
+        if not self.files.stacked("labels", 0).exists():
+            stack_indexes(self.run, self.files, self.full, range(len(self.files.ranges)))
         costs = {"forward": 0.0, "top_m": 0.0}
 
         def prepare():
             for chunk in self.chunks:
-                for name, cost in self._forward(block, chunk, start, stop, files).items():
+                for name, cost in self.forward(block, chunk, self.files).items():
                     costs[name] += cost
 
-        part = {"key": np.array(self.key)}
         ranked = rank_block(
-            files, self.settings, stop - start, self.num_ranked, self.floor, self.workers, prepare
+            self.files,
+            self.settings,
+            stop - start,
+            self.num_ranked,
+            self.floor,
+            self.workers,
+            prepare,
         )
-        filtered = _csr_part(*self.filter, start, stop)
+        return self.save_ranking(block, ranked, costs)
+
+    def save_ranking(self, block, ranked, costs):
+        """Write the rankings of all settings, without what the filter takes away."""
+        part = {"key": np.array(self.key)}
+        filtered = _csr_part(*self.filter, *self.blocks[block])
         for setting, ids, scores, candidates, cost in ranked:
             if len(filtered[1]):
                 ids, scores = filter_pairs(ids, scores, *filtered)
-            ids, scores = ids[:, : self.top_labels], scores[:, : self.top_labels]
-            part[f"{setting.key}_ids"] = ids
-            part[f"{setting.key}_scores"] = scores
+            part[f"{setting.key}_ids"] = ids[:, : self.top_labels]
+            part[f"{setting.key}_scores"] = scores[:, : self.top_labels]
             part[f"{setting.key}_candidates"] = candidates
             costs[setting.key] = cost
         part["costs"] = np.array(json.dumps(costs))
-        write_arrays(path, part)
+        write_arrays(self.run.paths.ranking(block), part)
         return part
 
-    def _forward(self, block, chunk, start, stop, files):
-        """One chunk's top buckets (and probabilities) of the queries start to stop."""
+    def forward(self, block, chunk, files):
+        """One chunk's top buckets (and probabilities) of a block's queries; returns the costs."""
+        start, stop = self.blocks[block]
         path = self.run.paths.topm(block, chunk)
         key = _key(self.weights[chunk], start, stop, self.max_m)
         if path.exists() and not self.full:
@@ -250,14 +278,14 @@ class _Inference:
         write_arrays(path, {"key": np.array(key), **saved})
         return costs
 
-    def _write_predictions(self, subset, num_blocks):
+    def _write_predictions(self, subset):
         """One array at a time: all of them may be more than fits in memory."""
 
         def arrays():
             for setting in self.settings:
                 for name in (f"{setting.key}_ids", f"{setting.key}_scores"):
-                    parts = [read_array(self.run.paths.ranking(b), name) for b in range(num_blocks)]
-                    yield name, np.concatenate(parts)
+                    paths = map(self.run.paths.ranking, range(len(self.blocks)))
+                    yield name, np.concatenate([read_array(path, name) for path in paths])
 
         write_arrays(self.run.paths.predictions(subset), arrays())
 

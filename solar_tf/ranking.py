@@ -2,16 +2,18 @@
 
 Everything large is a file that the workers map: the stacked inverted indexes, the top
 buckets and, for SOLAR-full, all probabilities of each chunk. A task is a few numbers.
+The labels may be split into shards, as if each were on a machine of its own.
 """
 
 import contextlib
+import itertools
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from solar_tf import retrieval
+from solar_tf import retrieval, sharding
 from solar_tf.console import progress
 from solar_tf.index import load_index
 from solar_tf.storage import new_map
@@ -44,39 +46,51 @@ class RankFiles:
 
     folder: Path
     chunks: tuple[int, ...]
+    ranges: tuple[tuple[int, int], ...]  # of the labels of each shard
+    block: int = 0
 
-    def stacked(self, name):
-        """offsets [K, B+1] and labels [K, N] of the indexes, and label_buckets [K, N]."""
-        return self.folder / f"{name}.npy"
+    def stacked(self, name, shard):
+        """offsets [K, B+1] and labels [K, N] of a shard's indexes, and label_buckets [K, N]."""
+        return self.folder / f"{name}_of_shard_{shard:03d}.npy"
 
     def queries(self, name, chunk):
         """buckets and values [Q, m] of a chunk's top m, probabilities [Q, B]."""
-        return self.folder / f"{name}_{chunk:02d}.npy"
+        return self.folder / f"{name}_{self.block:04d}_{chunk:02d}.npy"
 
-    def result(self, setting, name):
-        """ids [Q, k], scores [Q, k] and candidates [Q] of a setting."""
-        return self.folder / f"{setting.key}_{name}.npy"
+    def result(self, setting, shard, name):
+        """ids [Q, k], scores [Q, k] and candidates [Q] of a setting, in one shard."""
+        return self.folder / f"{setting.key}_{shard:03d}_{name}.npy"
 
 
-def stack_indexes(run, files, full):
-    """Load the run's pickled indexes once and lay them out for the workers to share."""
-    num_labels, config = run.dataset["num_labels"], run.config
+def stack_indexes(run, files, full, shards):
+    """Load the run's pickled indexes once and lay out those of the shards for the workers."""
+    config = run.config
     files.folder.mkdir(parents=True, exist_ok=True)
-    shapes = {"offsets": (config.num_buckets + 1, np.uint32), "labels": (num_labels, np.int32)}
+    stacks = {shard: _new_stacks(config, files, full, shard) for shard in shards}
+    for i, chunk in enumerate(files.chunks):
+        whole = load_index(run.paths.index(chunk), config.num_buckets, run.dataset["num_labels"])
+        for shard, stack in stacks.items():
+            index = whole
+            if len(files.ranges) > 1:
+                index = sharding.shard_index(whole, *files.ranges[shard])
+            stack["offsets"][i], stack["labels"][i] = index.offsets, index.labels
+            if full:
+                stack["label_buckets"][i] = index.label_buckets()
+    for stack in stacks.values():
+        for array in stack.values():
+            array.flush()
+
+
+def _new_stacks(config, files, full, shard):
+    low, high = files.ranges[shard]
+    shapes = {"offsets": (config.num_buckets + 1, np.uint32), "labels": (high - low, np.int32)}
     if full:
         narrow = np.uint16 if config.num_buckets <= 2**16 else np.int32
-        shapes["label_buckets"] = num_labels, narrow
-    stacks = {
-        name: new_map(files.stacked(name), dtype, (len(files.chunks), length))
+        shapes["label_buckets"] = high - low, narrow
+    return {
+        name: new_map(files.stacked(name, shard), dtype, (len(files.chunks), length))
         for name, (length, dtype) in shapes.items()
     }
-    for i, chunk in enumerate(files.chunks):
-        index = load_index(run.paths.index(chunk), config.num_buckets, num_labels)
-        stacks["offsets"][i], stacks["labels"][i] = index.offsets, index.labels
-        if full:
-            stacks["label_buckets"][i] = index.label_buckets()
-    for stack in stacks.values():
-        stack.flush()
 
 
 def rank_block(files, settings, num_queries, k, floor, workers, prepare=lambda: None):
@@ -86,7 +100,7 @@ def rank_block(files, settings, num_queries, k, floor, workers, prepare=lambda: 
     setting: the setting, ids [Q, k], scores [Q, k], candidates [Q] and the seconds of one core
     that it took.
     """
-
+    shards = range(len(files.ranges))
     with contextlib.ExitStack() as stack:
         bar = None
 
@@ -95,32 +109,48 @@ def rank_block(files, settings, num_queries, k, floor, workers, prepare=lambda: 
             yield from [None] * workers
             prepare()
             # Results go through files, too: a worker that is killed cannot break off a message.
-            for setting in settings:
+            for setting, shard in itertools.product(settings, shards):
                 for name, dtype in RESULTS.items():
                     shape = (num_queries,) if name == "candidates" else (num_queries, k)
-                    new_map(files.result(setting, name), dtype, shape)
-            bar = stack.enter_context(progress(len(settings) * num_queries, "ranking", "query"))
-            for setting in settings:
+                    new_map(files.result(setting, shard, name), dtype, shape)
+            total = len(settings) * len(shards) * num_queries
+            bar = stack.enter_context(progress(total, "ranking", "query"))
+            for setting, shard in itertools.product(settings, shards):
                 step = QUERIES_PER_TASK[setting.m == FULL]
                 for start in range(0, num_queries, step):
-                    yield setting, start, min(start + step, num_queries)
+                    yield setting, shard, start, min(start + step, num_queries)
 
         spent = 0.0
         for task, cost in run_tasks(_rank_task, tasks(), workers, _start_worker, (files, k, floor)):
             if task is None:
                 continue
-            setting, start, stop = task
+            setting, shard, start, stop = task
             spent += cost
             bar.update(stop - start)
-            if stop == num_queries:
-                yield setting, *(np.load(files.result(setting, name)) for name in RESULTS), spent
+            if stop == num_queries and shard == shards[-1]:
+                parts = [
+                    [np.load(files.result(setting, part, name)) for name in RESULTS]
+                    for part in shards
+                ]
+                yield setting, *merge_shards(parts, files.ranges), spent
                 spent = 0.0
 
 
-_worker = None  # the _Worker of this process
+def merge_shards(parts, ranges):
+    """Ids, scores and candidates of each shard -> those of all labels."""
+    if len(parts) == 1:
+        return parts[0]
+    lows = [low for low, _ in ranges]
+    merged = sharding.merge([(ids, scores) for ids, scores, _ in parts], lows)
+    return *merged, np.sum([candidates for *_, candidates in parts], axis=0)
 
 
-class _Worker:
+_worker = None  # the Ranker of this process
+
+
+class Ranker:
+    """Ranks the queries of a block, from its files."""
+
     def __init__(self, files, k, floor):
         self.files, self.k, self.floor = files, k, floor
         self.maps = {}
@@ -138,39 +168,40 @@ class _Worker:
             axis=1,
         )
 
-    def rank(self, setting, rows):
+    def rank(self, setting, shard, rows):
+        """Ids [Q, k], scores [Q, k] and candidates [Q]; labels are numbered from the shard's."""
         if setting.m == FULL:
             weights = self.queries("probabilities", rows)
             weights = retrieval.score_weights(weights, setting.score, self.floor)
-            label_buckets = self.map(self.files.stacked("label_buckets"))
+            label_buckets = self.map(self.files.stacked("label_buckets", shard))
             ids, scores = retrieval.rank_full(weights, label_buckets, self.k)
             return ids, scores, np.full(len(ids), label_buckets.shape[1])
         weights = self.queries("values", rows, setting.m)
         return retrieval.rank(
             self.queries("buckets", rows, setting.m),
             retrieval.score_weights(weights, setting.score, self.floor),
-            self.map(self.files.stacked("offsets")),
-            self.map(self.files.stacked("labels")),
+            self.map(self.files.stacked("offsets", shard)),
+            self.map(self.files.stacked("labels", shard)),
             self.k,
         )
 
 
 def _start_worker(files, k, floor):
     global _worker
-    _worker = _Worker(files, k, floor)
+    _worker = Ranker(files, k, floor)
 
 
 def _rank_task(task):
     if task is None:
         _load_kernels()
         return None, 0.0
-    setting, start, stop = task
+    setting, shard, start, stop = task
     rows = slice(start, stop)
     started = time.perf_counter()
-    results = _worker.rank(setting, rows)
+    results = _worker.rank(setting, shard, rows)
     spent = time.perf_counter() - started
     for name, result in zip(RESULTS, results, strict=True):
-        _worker.map(_worker.files.result(setting, name), "r+")[rows] = result
+        _worker.map(_worker.files.result(setting, shard, name), "r+")[rows] = result
     return task, spent
 
 
@@ -179,6 +210,6 @@ def _load_kernels():
     weights = np.ones((1, 1, 1), np.float32)
     offsets, labels = np.array([[0, 1]], np.uint32), np.zeros((1, 1), np.int32)
     retrieval.rank(np.zeros((1, 1, 1), np.int32), weights, offsets, labels, 1)
-    label_buckets = _worker.files.stacked("label_buckets")
+    label_buckets = _worker.files.stacked("label_buckets", 0)
     if label_buckets.exists():
         retrieval.rank_full(weights, np.zeros((1, 1), _worker.map(label_buckets).dtype), 1)

@@ -41,7 +41,7 @@ def top_buckets(probabilities, m):
         raise ValueError(f"m={m} is not within 1 and the {num_buckets} buckets")
     keys = np.empty((num_queries, m), np.uint64)
     kernels.top_keys(probabilities.view(np.uint32), keys)
-    buckets, values = _decode(keys)
+    buckets, values = decode_keys(keys)
     # As unsigned integers, the bits of NaN and of negative numbers exceed all others.
     if np.isnan(values[:, 0]).any() or np.signbit(values[:, 0]).any():
         raise ValueError("probabilities must be neither negative nor NaN")
@@ -73,7 +73,7 @@ def rank(buckets, weights, offsets, labels, k):
     kernels.rank_keys(
         buckets, weights, offsets, labels, kernels.TILE_BITS, kernels.SPAN, keys, candidates
     )
-    return *_decode(keys), candidates
+    return *decode_keys(keys), candidates
 
 
 def rank_full(weights, label_buckets, k):
@@ -90,7 +90,7 @@ def rank_full(weights, label_buckets, k):
     _check_range(label_buckets, weights.shape[2])
     keys = _empty_keys(len(weights), k)
     kernels.full_keys(weights, label_buckets, kernels.FULL_BLOCK, keys)
-    return _decode(keys)
+    return decode_keys(keys)
 
 
 def _checked(weights):
@@ -116,7 +116,13 @@ def _empty_keys(num_queries, k):
     return np.zeros((num_queries, k), np.uint64)
 
 
-def _decode(keys):
+def encode_keys(ids, scores):
+    """ids int32 [Q, k], scores float32 [Q, k] -> keys uint64 [Q, k]; the padding becomes 0."""
+    bits = np.ascontiguousarray(scores, np.float32).view(np.uint32).astype(np.uint64)
+    return (bits << np.uint64(32)) | (~ids).view(np.uint32)
+
+
+def decode_keys(keys):
     """Keys [Q, k] -> ids int32 [Q, k], scores float32 [Q, k]; see solar_tf.kernels."""
     scores = (keys >> np.uint64(32)).astype(np.uint32).view(np.float32)
     return (~keys.astype(np.uint32)).view(np.int32), scores

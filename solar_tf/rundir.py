@@ -69,6 +69,11 @@ class RunDirectory:
         return self.root / "preprocess.lock"
 
     @property
+    def cluster_mark(self):
+        """What tells the machines of a cluster that they see the same run."""
+        return self.root / "cluster.lock"
+
+    @property
     def preprocess_outputs(self):
         """All that stage 1 writes."""
         folders = ("labels", "vocab", "rows", "records", "index")

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+import secrets
 import shutil
 import zipfile
 from pathlib import Path
@@ -19,13 +20,17 @@ import numpy as np
 
 from solar_tf.errors import UserError
 
+TOKEN = secrets.token_hex(4)  # of this process
 TEMPORARY = ".tmp"  # suffix of everything that is not complete yet
 CHECKSUM = "checksum"  # the key of a JSON object's own sha256
 FILE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
-def _sync(path):
-    """Works on folders, and on files opened read-only, too."""
+def sync(path):
+    """Have the disk hold what was written, also through a map.
+
+    Works on folders, and on files opened read-only, too.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -45,7 +50,8 @@ def file_named(path):
 
 
 def _temporary(path):
-    return path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
+    """A name that no other process uses; on another machine one may have the same number."""
+    return path.with_name(f"{path.name}.{os.getpid()}_{TOKEN}{TEMPORARY}")
 
 
 @contextlib.contextmanager
@@ -58,7 +64,7 @@ def _renamed_at_the_end(path, remove):
         with file_named(path):
             yield temporary
             os.replace(temporary, path)
-            _sync(path.parent)
+            sync(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             remove(temporary)
@@ -86,8 +92,8 @@ def atomic_folder(path):
         temporary.mkdir()
         yield temporary
         for file in temporary.iterdir():
-            _sync(file)
-        _sync(temporary)
+            sync(file)
+        sync(temporary)
 
 
 def discard(folder):

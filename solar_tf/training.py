@@ -6,6 +6,7 @@ chunk ends with the same weights as an unbroken one.
 """
 
 import collections
+import dataclasses
 import functools
 import importlib.util
 import json
@@ -24,18 +25,28 @@ from solar_tf.estimate import choose_trainers
 from solar_tf.model import ChunkModel, inputs_of, log_odds
 from solar_tf.rundir import atomic_folder, claim, open_run, sweep, write_json
 from solar_tf.storage import discard
-from solar_tf.weights import NAMES, load_weights, not_finite, read_state, save_weights
+from solar_tf.weights import (
+    NAMES,
+    load_weights,
+    not_finite,
+    read_state,
+    save_weights,
+    training_bytes,
+)
 from solar_tf.workers import run_tasks
 
+HELD_PAUSE = 1.0  # seconds between tries for chunks that others hold
 CHECK_EVERY = 50  # steps between looks at the loss, each of which waits for the device
 
 
-def train(root, chunks=None, trainers=1, **options):
+def train(root, chunks=None, trainers=1, wait=0.0, **options):
     """Train the chunks of a run that nobody else trains; `chunks` limits which.
 
     Several trainers are processes of one thread each, with a chunk of their own. On a CPU
     that beats one trainer with many threads, since half of a step's operations use but one;
-    None stands for as many as it has cores and memory for. `options` are ChunkTrainer's.
+    None stands for as many as it has cores and memory for. A `distributed.Cluster` has its
+    trainers elsewhere. Chunks that others hold are left to them, or waited for: the holder may
+    be a machine that was lost, whose claims take some time to go. `options` are ChunkTrainer's.
     """
     run = open_run(root)
     wanted = list(range(run.config.num_chunks)) if chunks is None else chunks
@@ -45,19 +56,33 @@ def train(root, chunks=None, trainers=1, **options):
                 f"--chunks {chunk}: this run has chunks 0 to {run.config.num_chunks - 1}"
             )
     trainers = trainers or choose_trainers(run.config, run.input_dim, len(wanted))
-    job = functools.partial(_train_chunk, run, trainers=trainers, **options)
-    start = (load_tensorflow, (1,)) if trainers > 1 else ()
+    if isinstance(trainers, int):
+        start = (load_tensorflow, (1,)) if trainers > 1 else ()
+        lines = trainers
+    else:
+        memory = training_bytes(run.config, run.input_dim)
+        trainers = dataclasses.replace(trainers, memory=memory)
+        start, lines = (load_tensorflow, (trainers.threads,)), 1
+    job = functools.partial(_train_chunk, run, lines=lines, **options)
     for chunk in wanted:
         _clear_remains(run, chunk)
-    trained = []
+    trained, deadline = [], time.monotonic() + wait
     while True:  # a chunk that another trainer held may be free in the next round
         missing = [chunk for chunk in wanted if not run.paths.chunk(chunk).exists()]
         results = run_tasks(job, missing, trainers, *start, patience=math.inf)
         done = [chunk for chunk in results if chunk is not None]
-        if not done:
-            break
         trained += done
+        if done:
+            deadline = time.monotonic() + wait
+        elif not missing or time.monotonic() >= deadline:
+            break
+        else:
+            time.sleep(HELD_PAUSE)
     _report(run, wanted, trained)
+    if missing and wait:
+        raise UserError(
+            f"{root}: another trainer holds {len(missing)} of these chunks: run it again later"
+        )
 
 
 def _clear_remains(run, chunk):
@@ -70,13 +95,13 @@ def _clear_remains(run, chunk):
                 discard(training)
 
 
-def _train_chunk(run, chunk, trainers, **options):
+def _train_chunk(run, chunk, lines, **options):
     """Train one chunk, unless it is complete or claimed; returns it if it was trained."""
     with claim(run.paths.chunk_claim(chunk)) as free:
         if not free or run.paths.chunk(chunk).exists():
             return None
         sweep(run.paths.chunk(chunk), run.paths.training(chunk))
-        ChunkTrainer(run, chunk, line=chunk % trainers, **options).train()
+        ChunkTrainer(run, chunk, line=chunk % lines, **options).train()
         return chunk
 
 

@@ -32,7 +32,12 @@ def run_tasks(function, tasks, workers, initializer=None, initargs=(), patience=
     spawned, so they share no state with a TensorFlow in this process; with one worker the
     tasks run in this process. A worker that dies (out of memory, say) is replaced and its
     tasks are done again. One that hangs is left alone, but named every `patience` seconds.
+
+    `workers` is their number, or a `distributed.Cluster`, which has its own on other machines.
     """
+    if not isinstance(workers, int):
+        yield from workers.run_tasks(function, tasks, initializer, initargs)
+        return
     tasks = iter(tasks)
     if workers == 1:
         if initializer:

@@ -59,10 +59,10 @@ def stage(program, *flags, check=True, **options):
     return done
 
 
-def start_stage(program, *flags):
+def start_stage(program, *flags, env=None):
     """Start a stage program in the background."""
     command = [sys.executable, ROOT / program / f"{program}.py", *map(str, flags)]
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    env = os.environ | {"PYTHONPATH": str(ROOT)} | (env or {})
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
     )

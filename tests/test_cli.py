@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solar_tf.cli import parse_chunks, parse_numbers
+from solar_tf.cli import local_path, parse_chunks, parse_numbers
 from solar_tf.config import CHOICES, SolarConfig
 from solar_tf.errors import UserError
 
@@ -302,3 +302,11 @@ def test_want_of_memory_is_one_line(tmp_path):
     code, _, err = run(program(tmp_path, "raise MemoryError"))
     assert code == 1
     assert err.startswith("error: not enough memory: ")
+
+
+def test_a_run_is_a_path_or_a_file_url():
+    assert local_path("runs/a") == "runs/a"
+    assert local_path("file:///shared/my%20run") == "/shared/my run"
+    for url in ("s3://bucket/run", "gs://bucket/run", "file://host/run"):
+        with pytest.raises(UserError, match="locks and renames"):
+            local_path(url)

@@ -138,6 +138,15 @@ def test_a_second_run_repeats_nothing_and_new_weights_repeat_all(results, traine
     assert run.paths.predictions().read_bytes() != before
 
 
+def test_shards_of_the_labels_give_the_same_predictions(results, trained, tmp_path):
+    run = copy_run(trained, tmp_path)
+    shutil.rmtree(run.paths.topm_folder)
+    run.paths.predictions().unlink()
+    buckets = run.config.num_buckets
+    inference.infer(tmp_path, top_buckets=(buckets, 7, 1), workers=1, label_shards=3)
+    assert run.paths.predictions().read_bytes() == trained.paths.predictions().read_bytes()
+
+
 def test_untrained_and_missing_chunks_are_clear_errors(preprocessed, trained, tmp_path):
     with pytest.raises(UserError, match=r"0 of 3 chunks are trained: run train.py"):
         inference.infer(preprocessed.paths.root)

@@ -1,3 +1,5 @@
+import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +10,7 @@ from solar_tf.config import SolarConfig
 from solar_tf.index import build_index, save_index
 from solar_tf.ranking import FULL, RankFiles, Setting, rank_block, stack_indexes
 from solar_tf.rundir import RunDirectory
+from solar_tf.sharding import label_ranges
 
 NUM_LABELS, NUM_BUCKETS, NUM_QUERIES, K, FLOOR = 150, 12, 300, 20, 1e-3
 CHUNKS = (0, 2, 3)  # any subset of a run's chunks will do
@@ -31,8 +34,9 @@ class Block:
             config=SolarConfig(num_chunks=4, num_buckets=NUM_BUCKETS),
             dataset={"num_labels": NUM_LABELS},
         )
-        self.files = RankFiles(folder / "scratch", CHUNKS)
-        stack_indexes(run, self.files, full=True)
+        self.run = run
+        self.files = RankFiles(folder / "scratch", CHUNKS, ((0, NUM_LABELS),))
+        stack_indexes(run, self.files, full=True, shards=[0])
         self.probabilities = generator.random(
             (NUM_QUERIES, len(CHUNKS), NUM_BUCKETS), dtype=np.float32
         )
@@ -96,11 +100,25 @@ def test_all_buckets_kept_is_the_same_as_full(ranked, score):
 
 
 def test_stacked_indexes_are_those_of_the_chunks_chosen(block):
-    np.testing.assert_array_equal(np.load(block.files.stacked("offsets")), block.offsets)
-    np.testing.assert_array_equal(np.load(block.files.stacked("labels")), block.labels)
+    np.testing.assert_array_equal(np.load(block.files.stacked("offsets", 0)), block.offsets)
+    np.testing.assert_array_equal(np.load(block.files.stacked("labels", 0)), block.labels)
     np.testing.assert_array_equal(
-        np.load(block.files.stacked("label_buckets")), block.label_buckets
+        np.load(block.files.stacked("label_buckets", 0)), block.label_buckets
     )
+
+
+def test_shards_of_the_labels_rank_as_all_of_them_do(ranked, block, tmp_path):
+    shutil.copytree(block.files.folder, tmp_path, dirs_exist_ok=True)
+    ranges = tuple(label_ranges(NUM_LABELS, 4))
+    files = replace(block.files, folder=tmp_path, ranges=ranges)
+    stack_indexes(block.run, files, full=True, shards=range(4))
+    assert np.load(files.stacked("labels", 3)).shape == (len(CHUNKS), 38)
+    for setting, ids, scores, candidates, _ in rank_block(
+        files, SETTINGS, NUM_QUERIES, K, FLOOR, 1
+    ):
+        np.testing.assert_array_equal(ids, ranked[setting][0])
+        np.testing.assert_array_equal(scores, ranked[setting][1])
+        np.testing.assert_array_equal(candidates, ranked[setting][2])
 
 
 def test_settings_have_names_for_people_and_keys_for_files():

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from solar_tf.retrieval import rank, rank_full, score_weights, top_buckets
+from solar_tf.retrieval import (
+    decode_keys,
+    encode_keys,
+    rank,
+    rank_full,
+    score_weights,
+    top_buckets,
+)
 
 # Two chunks of three buckets, five labels: small enough to check by thought.
 LABEL_BUCKETS = np.array([[0, 1, 1, 2, 0], [1, 1, 0, 0, 1]], np.uint16)
@@ -128,3 +135,13 @@ def test_all_buckets_and_the_full_ranking_agree(score):
     full_ids, full_scores = rank_full(score_weights(probabilities, score), LABEL_BUCKETS, k=5)
     np.testing.assert_array_equal(ids, full_ids)
     np.testing.assert_array_equal(scores, full_scores)
+
+
+def test_keys_order_as_the_ranking_does_and_back_they_are_what_they_were():
+    ids = np.array([[4, 7, 2, 0, -1]], np.int32)
+    scores = np.array([[1.5, 1.5, 0.25, 0.0, 0.0]], np.float32)
+    keys = encode_keys(ids, scores)
+    assert (keys[:, :-1] > keys[:, 1:]).all()
+    assert keys[0, -1] == 0
+    for found, expected in zip(decode_keys(keys), (ids, scores), strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from solar_tf.errors import UserError
 from solar_tf.storage import (
     CHECKSUM,
+    TOKEN,
     atomic_folder,
     atomic_write,
     discard,
@@ -118,7 +119,7 @@ def test_a_planted_link_is_not_followed(tmp_path):
     """Whoever may write to a shared run cannot make others write elsewhere."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    (tmp_path / f"file.{os.getpid()}.tmp").symlink_to(victim)
+    (tmp_path / f"file.{os.getpid()}_{TOKEN}.tmp").symlink_to(victim)
     write_json(tmp_path / "file", 1)
     assert victim.read_text() == "precious"
     assert read_json(tmp_path / "file") == 1

@@ -1,9 +1,11 @@
 """Stage 2: learning, sharing, being killed."""
 
+import contextlib
 import json
 import re
 import shutil
 import signal
+import threading
 import time
 
 import numpy as np
@@ -96,6 +98,20 @@ def test_a_chunk_that_another_trainer_holds_is_left_to_it(preprocessed, tmp_path
     with claim(run.paths.chunk_claim(0)):
         train(tmp_path, chunks=[0, 2])
     assert run.trained_chunks() == [2]
+
+
+def test_a_chunk_that_another_trainer_holds_is_waited_for_on_request(preprocessed, tmp_path):
+    run = copy_run(preprocessed, tmp_path)
+    with (
+        claim(run.paths.chunk_claim(0)),
+        pytest.raises(UserError, match="another trainer holds 1 of these chunks"),
+    ):
+        train(tmp_path, chunks=[0], wait=0.01)
+    holder = contextlib.ExitStack()
+    holder.enter_context(claim(run.paths.chunk_claim(0)))
+    threading.Timer(0.5, holder.close).start()
+    train(tmp_path, chunks=[0], wait=60)
+    assert run.trained_chunks() == [0]
 
 
 def test_sigterm_keeps_what_is_complete(preprocessed, trained, tmp_path):

@@ -4,6 +4,7 @@
     train.py --gpu 0                                 all chunks, one after another
     train.py --gpu 0 & train.py --gpu 1 & wait       two GPUs share the chunks
     train.py --chunks 4-7                            these only, for job arrays
+    train.py --launcher ray --address head:6379 --num_gpus 1      by the nodes of a Ray cluster
 
 Can be killed at any moment and run again: finished chunks are kept, and an unfinished one
 goes on from its last checkpoint. Hyper-parameters are those that preprocess.py was given.
@@ -15,6 +16,7 @@ from solar_tf import cli
 
 FLAGS = flags.FLAGS
 cli.define_run_flag()
+cli.define_launcher_flags(gpus=True)
 flags.DEFINE_integer("gpu", 0, "GPU to train on; without such a GPU the CPU is used.", 0)
 flags.DEFINE_string("chunks", None, "Chunks to train, such as 3 or 0-3 or 0,2,5 [default: all].")
 flags.DEFINE_integer(
@@ -23,6 +25,12 @@ flags.DEFINE_integer(
     "Chunks trained at a time [default: 1 on a GPU; else what cores and memory allow].",
     1,
 )
+flags.DEFINE_float(
+    "wait_seconds",
+    None,
+    "Wait so long for chunks that others hold, then fail [default: leave them; 120 with Ray].",
+    0,
+)
 flags.DEFINE_float("checkpoint_minutes", 10, "Most minutes between two checkpoints.", 0)
 flags.DEFINE_bool("tensorboard", False, "Write TensorBoard logs to RUN/tensorboard.")
 flags.DEFINE_bool("mixed_precision", False, "Multiply matrices in bfloat16; GPU only.")
@@ -30,17 +38,26 @@ flags.DEFINE_bool("mixed_precision", False, "Multiply matrices in bfloat16; GPU 
 
 def main():
     chunks = cli.parse_chunks(FLAGS.chunks)
-    device = cli.use_gpu(FLAGS.gpu)
+    if FLAGS.launcher == "ray":
+        from solar_tf.distributed import connect
+
+        trainers = connect(FLAGS.run, FLAGS.address, FLAGS.num_cpus, FLAGS.num_gpus)
+        cli.load_tensorflow()
+        on_gpu, wait = FLAGS.num_gpus > 0, 120.0  # a lost machine's locks on NFS go in 90 s
+    else:
+        on_gpu, wait = cli.use_gpu(FLAGS.gpu) == "GPU", 0.0
+        trainers = FLAGS.trainers or (1 if on_gpu else None)
 
     from solar_tf.training import train
 
     train(
         FLAGS.run,
         chunks,
-        trainers=FLAGS.trainers or (1 if device == "GPU" else None),
+        trainers=trainers,
+        wait=wait if FLAGS.wait_seconds is None else FLAGS.wait_seconds,
         checkpoint_minutes=FLAGS.checkpoint_minutes,
         tensorboard=FLAGS.tensorboard,
-        mixed_precision=FLAGS.mixed_precision and device == "GPU",
+        mixed_precision=FLAGS.mixed_precision and on_gpu,
     )
 
 

@@ -1,0 +1,154 @@
+"""Tasks spread over a Ray cluster: `workers.run_tasks` on many machines.
+
+Ray places the tasks, starts the processes and does a task again when its process or its
+machine is lost. That is safe: what a task makes is renamed into place when it is complete,
+and a chunk in training is claimed. Nothing here schedules anything.
+"""
+
+import collections
+import dataclasses
+import itertools
+import logging
+import os
+import pickle
+import socket
+import uuid
+
+import solar_tf
+from solar_tf.console import say, size
+from solar_tf.distributed import shared
+from solar_tf.errors import UserError
+
+RETRIES = 5  # of a task whose process or machine was lost
+AHEAD = 2  # tasks given to Ray for each one that the cluster has room for
+LOOK = 5.0  # seconds between looks at how large the cluster is
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """The workers of a run on a cluster, and what each of its tasks takes."""
+
+    root: str  # of the run
+    cpus: float = 1
+    gpus: float = 0
+    memory: float = 0  # bytes
+
+    @property
+    def threads(self):
+        """Of a task's TensorFlow; on a GPU it is for TensorFlow to choose."""
+        return None if self.gpus else max(1, int(self.cpus))
+
+    def run_tasks(self, function, tasks, initializer=None, initargs=()):
+        """Yield `function(task)` of every task, in order; see `workers.run_tasks`.
+
+        So many tasks are under way as fit into the cluster, which may grow, and as many wait.
+        """
+        import ray
+
+        remote = ray.remote(_work).options(
+            num_cpus=self.cpus,
+            num_gpus=self.gpus,
+            memory=int(self.memory) or None,
+            max_retries=RETRIES,
+            name=getattr(function, "__name__", None) or function.func.__name__,
+        )
+        number = uuid.uuid4().hex
+        facts = solar_tf.__version__, *shared.mark(self.root)
+        # Pickled by itself: the modules that it needs are loaded after the initializer has run.
+        job = ray.put(shared.dumps((facts, initializer, initargs, shared.dumps(function))))
+        tasks, pending = iter(tasks), collections.deque()
+        if not self._room(ray):
+            say(f"no node has {self._needs()} for a task: they wait until one joins")
+        try:
+            while True:
+                room = AHEAD * max(1, self._room(ray)) - len(pending)  # some clusters grow
+                for task in itertools.islice(tasks, max(room, 0)):
+                    pending.append(remote.remote(number, job, shared.dumps(task)))
+                if not pending:
+                    return
+                ready, _ = ray.wait([pending[0]], timeout=LOOK)
+                if ready:
+                    yield _outcome(ray, pending.popleft())
+        finally:
+            for task in pending:
+                ray.cancel(task, force=True)
+
+    def _room(self, ray):
+        """How many tasks fit into the cluster now."""
+        wanted = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory}
+        fit = 0
+        for node in ray.nodes():
+            if node["Alive"]:
+                have = node["Resources"]
+                fit += min(int(have.get(name, 0) // need) for name, need in wanted.items() if need)
+        return fit
+
+    def _needs(self):
+        needs = [f"{self.cpus:g} CPUs"]
+        needs += [f"{self.gpus:g} GPUs"] if self.gpus else []
+        needs += [f"{size(self.memory)} of memory"] if self.memory else []
+        return " and ".join(needs)
+
+
+def connect(root, address=None, cpus=1, gpus=0):
+    """The Cluster at `address`, or without one a Ray of this machine alone, for a run."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    try:
+        import ray
+    except ImportError:
+        raise UserError("--launcher ray needs Ray: pip install solar-tf[ray]")
+    options = {} if address else {"include_dashboard": False}
+    try:
+        ray.init(address=address, logging_level=logging.WARNING, **options)
+    except Exception as error:
+        remedy = "see that a head node runs there, and that RAY_AUTH_TOKEN is the cluster's"
+        raise UserError(f"--address {address}: {_line(error)}: {remedy}")
+    nodes = sum(node["Alive"] for node in ray.nodes())
+    total = ray.cluster_resources()
+    say(f"Ray: {nodes} nodes, {total.get('CPU', 0):g} CPUs, {total.get('GPU', 0):g} GPUs")
+    return Cluster(os.path.abspath(root), cpus, gpus)
+
+
+def _outcome(ray, task):
+    try:
+        return ray.get(task)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause
+    except ray.exceptions.RayError as error:
+        raise UserError(
+            f"a task was lost {RETRIES + 1} times, at last: {_line(error)}: run the stage again; "
+            "what is complete is kept"
+        )
+
+
+def _line(error):
+    return str(error).strip().split("\n")[0].rstrip(".")
+
+
+# In the cluster's processes.
+
+_job = None, None  # the number of the job that this process has started, and its function
+
+
+def _work(number, job, task):
+    """One task, in one of the cluster's processes."""
+    global _job
+    if _job[0] != number:
+        _job = number, _start(job)
+    return _job[1](pickle.loads(task))
+
+
+def _start(job):
+    facts, initializer, initargs, function = pickle.loads(job)
+    version, *mark = facts
+    if version != solar_tf.__version__:
+        raise UserError(
+            f"node {socket.gethostname()} has solar-tf {solar_tf.__version__}, this program "
+            f"{version}: install the same on all nodes"
+        )
+    shared.require_mark(*mark)
+    if initializer:
+        initializer(*initargs)
+    return pickle.loads(function)

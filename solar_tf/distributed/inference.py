@@ -1,0 +1,96 @@
+"""Stage 3 (§3.3) on a cluster: queries are sharded for the forward pass, labels for ranking.
+
+A forward task is one chunk and one block of queries; it leaves its top buckets, as ever, as a
+file of the run. A ranking task is one block, one setting and one range of labels; the rankings
+of the ranges are merged here, exactly.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+from functools import partial
+
+from solar_tf import inference
+from solar_tf.cli import load_tensorflow
+from solar_tf.console import progress
+from solar_tf.distributed.ranking import own_files, rank_shard, stack_shard
+from solar_tf.ranking import merge_shards
+from solar_tf.workers import run_tasks
+
+BLOCK_QUERIES = 2000  # a task's forward pass should take longer than loading its model
+
+
+def infer(root, cluster, **options):
+    """`inference.infer` by the cluster's workers."""
+    return inference.infer(root, workers=cluster, stage=ClusterInference, **options)
+
+
+class ClusterInference(inference.Inference):
+    """An evaluation whose blocks go through the cluster together, as many as there is disk for."""
+
+    most_queries = BLOCK_QUERIES
+
+    def ranked_block(self, block):
+        """Rank this block and those after it; all of them leave their files."""
+        blocks = range(block, len(self.blocks))
+        if self.full:
+            most = max(1, self.batches_kept * inference.BATCH_SIZE // self.block_size)
+            blocks = blocks[:most]
+        shards = range(len(self.files.ranges))
+        if not self.files.stacked("labels", shards[-1]).exists():
+            stack = partial(stack_shard, self.run, self.files, self.full)
+            list(run_tasks(stack, shards, self._rankers()))
+        costs = self._forward(blocks)
+        self._rank(blocks, shards, costs)
+        for done in blocks:
+            for path in self.files.folder.glob(f"*_{done:04d}_??.npy"):
+                path.unlink()
+        return self.saved_ranking(block)
+
+    def _rankers(self):
+        """Of what is done without TensorFlow: one core each."""
+        return dataclasses.replace(self.workers, cpus=1, gpus=0)
+
+    def _forward(self, blocks):
+        """The forward passes; returns the costs of every block."""
+        costs = {block: {"forward": 0.0, "top_m": 0.0} for block in blocks}
+        # A process that goes on with the same chunk has its model loaded.
+        tasks = [(block, chunk) for chunk in self.chunks for block in blocks]
+        start = load_tensorflow, (self.workers.threads,)
+        spent = run_tasks(partial(_forward, self), tasks, self.workers, *start)
+        queries = len(self.chunks) * sum(map(self._size, blocks))
+        with progress(queries, "forward", "query") as bar:
+            for (block, _), parts in zip(tasks, spent, strict=True):
+                for name, cost in parts.items():
+                    costs[block][name] += cost
+                bar.update(self._size(block))
+        return costs
+
+    def _rank(self, blocks, shards, costs):
+        rank = partial(rank_shard, self.files, self.num_ranked, self.floor)
+        tasks = itertools.product(blocks, self.settings, shards)
+        queries = len(self.settings) * len(shards) * sum(map(self._size, blocks))
+        with (
+            progress(queries, "ranking", "query") as bar,
+            contextlib.closing(run_tasks(rank, tasks, self._rankers())) as results,
+        ):
+            for block in blocks:
+
+                def ranked(block=block):
+                    for setting in self.settings:
+                        parts, spent = zip(*itertools.islice(results, len(shards)), strict=True)
+                        bar.update(len(shards) * self._size(block))
+                        yield setting, *merge_shards(parts, self.files.ranges), sum(spent)
+
+                self.save_ranking(block, ranked(), costs[block])
+
+    def _size(self, block):
+        start, stop = self.blocks[block]
+        return stop - start
+
+
+def _forward(stage, task):
+    """In one of the cluster's processes: the costs of one chunk's pass over a block."""
+    block, chunk = task
+    with own_files(stage.files) as files:
+        return stage.forward(block, chunk, dataclasses.replace(files, block=block))

@@ -1,0 +1,65 @@
+"""Paths that mean the same file on every machine.
+
+Machines may mount the shared file system in different places. Where SOLAR_SHARED names that
+place, paths below it travel relative to it. And a machine that has another directory under the
+name of the run, on a disk of its own say, must notice before it writes there: the run has a
+mark, whose content the machines compare.
+"""
+
+import io
+import os
+import pickle
+import secrets
+import socket
+from pathlib import Path
+
+from solar_tf.errors import UserError
+from solar_tf.rundir import RunDirectory, atomic_write
+
+VARIABLE = "SOLAR_SHARED"
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value):
+        if not isinstance(value, Path):
+            return NotImplemented
+        path, root = value.absolute(), os.environ.get(VARIABLE)
+        if root and path.is_relative_to(root):
+            return _below_root, (root, str(path.relative_to(root)))
+        return Path, (str(path),)
+
+
+def _below_root(root, name):
+    """A path below the shared root: the one of this machine, or by default the sender's."""
+    return Path(os.environ.get(VARIABLE, root), name)
+
+
+def dumps(value):
+    """Pickle a value whose paths are to be found on another machine, by `pickle.loads`."""
+    file = io.BytesIO()
+    _Pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
+    return file.getvalue()
+
+
+def mark(root):
+    """Leave a mark in a run, or find it: whoever reads the same one sees the same directory."""
+    path = RunDirectory(Path(root)).cluster_mark
+    if not path.exists():
+        with atomic_write(path, "w") as file:
+            file.write(secrets.token_hex(16))
+    return path, path.read_text()
+
+
+def require_mark(path, content):
+    """UserError unless this machine sees the marked run."""
+    try:
+        if path.read_text() == content:
+            return
+        what = "another directory of this name"
+    except OSError as error:
+        what = error.strerror
+    raise UserError(
+        f"{path.parent}: node {socket.gethostname()} does not see the run there ({what}): put it "
+        f"on a file system that all nodes mount, and set {VARIABLE} on nodes that mount it "
+        "elsewhere"
+    )

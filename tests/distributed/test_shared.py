@@ -1,0 +1,41 @@
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from solar_tf.distributed import shared
+from solar_tf.errors import UserError
+from solar_tf.rundir import RunDirectory
+
+
+def test_a_path_travels_absolute(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    paths = pickle.loads(shared.dumps({"run": RunDirectory(Path("run")), "number": 3}))
+    assert paths == {"run": RunDirectory(tmp_path / "run"), "number": 3}
+
+
+def test_below_the_shared_root_it_arrives_below_the_other_machines(monkeypatch):
+    monkeypatch.setenv(shared.VARIABLE, "/mnt/here")
+    message = shared.dumps([Path("/mnt/here/runs/a"), Path("/elsewhere/b")])
+    monkeypatch.setenv(shared.VARIABLE, "/data/there")
+    assert pickle.loads(message) == [Path("/data/there/runs/a"), Path("/elsewhere/b")]
+    monkeypatch.delenv(shared.VARIABLE)  # a machine that mounts it where the sender does
+    assert pickle.loads(message) == [Path("/mnt/here/runs/a"), Path("/elsewhere/b")]
+
+
+def test_the_mark_of_a_run_stays(tmp_path):
+    path, content = shared.mark(tmp_path / "run")
+    assert shared.mark(tmp_path / "run") == (path, content)
+    shared.require_mark(path, content)
+    assert shared.mark(tmp_path / "other")[1] != content
+
+
+def test_a_machine_with_another_directory_of_that_name_says_so(tmp_path):
+    path, content = shared.mark(tmp_path / "run")
+    path.write_text("of another disk")
+    with pytest.raises(UserError, match="another directory of this name.*SOLAR_SHARED"):
+        shared.require_mark(path, content)
+    os.unlink(path)
+    with pytest.raises(UserError, match="does not see the run there"):
+        shared.require_mark(path, content)

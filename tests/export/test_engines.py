@@ -1,0 +1,121 @@
+"""Real engines, in this process and as a server, against our own ranking."""
+
+import contextlib
+import importlib.util
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from solar_tf.errors import UserError
+from solar_tf.export.__main__ import TARGETS, main
+from solar_tf.export.engines import ENGINES, HELP, export
+from solar_tf.export.vectors import LabelVectors, QueryVectors
+from solar_tf.search import Searcher
+
+TEXTS = ["topic3 topic17 noise4", "topic0", "noise1 noise2 topic39 topic20"]
+
+
+def needs(module, extra):
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not installed: pip install solar-tf[{extra}]")
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def milvus_server(folder):
+    """milvus-lite as a server: real gRPC over a real port."""
+    port = free_port()
+    arguments = ["--host", "127.0.0.1", "--port", str(port), "--data-dir", folder]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "milvus_lite", "server", *arguments], stdout=subprocess.DEVNULL
+    )
+    try:
+        for _ in range(600):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            assert process.poll() is None, "the server has ended"
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture(scope="module", params=["qdrant", "milvus"])
+def place(request, tmp_path_factory):
+    """An engine, and where it is."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "qdrant":
+        needs("qdrant_edge", "qdrant")
+        yield request.param, str(folder / "shard")
+    else:
+        needs("milvus_lite", "milvus")
+        needs("pymilvus", "milvus")
+        with milvus_server(folder) as address:
+            yield request.param, address
+
+
+@pytest.fixture(scope="module")
+def written(place, trained):
+    target, out = place
+    export(target, trained.paths.root, out)
+    return target, out
+
+
+@pytest.mark.parametrize(("score", "m"), [("probability", 7), ("evidence", 24)])
+def test_an_engine_finds_what_our_own_ranking_finds(written, trained, score, m):
+    target, out = written
+    engine, root, k = ENGINES[target](out, "solar"), trained.paths.root, 10
+    searcher = Searcher(trained, (0, 1, 2))
+    queries = QueryVectors(root, m=m, score=score)
+    labels = LabelVectors(root)
+    for text in TEXTS:
+        vector = queries.encode(text)
+        found = engine.search(*vector, k)
+        expected = [value for *_, value in found_by_us(searcher, text, k, m, score)]
+        expected = [value for value in expected if value > 0]
+        assert len(found) == len(expected) > 2
+        np.testing.assert_allclose([value for _, value in found], expected, rtol=1e-5)
+        # Which of equal labels come last is the engine's choice; all have their true scores.
+        weights = np.zeros(labels.dim)
+        weights[vector[0]] = vector[1]
+        true = weights[labels.indices].sum(axis=1)
+        np.testing.assert_allclose([true[label] for label, _ in found], expected, rtol=1e-5)
+        assert len({label for label, _ in found}) == len(found)
+    engine.close()
+
+
+def found_by_us(searcher, text, k, m, score):
+    hits = searcher.search(text, k=k, m=m, score=score)
+    return [hit if isinstance(hit, tuple) else (hit.label, hit.title, hit.score) for hit in hits]
+
+
+def test_the_command_answers_from_the_engine(written, trained, capsys):
+    target, out = written
+    main([target, str(trained.paths.root), out, "--query", "topic3", "--top_buckets", "5"])
+    printed = capsys.readouterr().out
+    assert "about topic3" in printed.splitlines()[2]
+
+
+def test_what_is_there_is_not_overwritten(written, trained):
+    target, out = written
+    with pytest.raises(UserError, match="not empty|exists already"):
+        export(target, trained.paths.root, out)
+
+
+def test_a_query_without_a_known_word_is_refused(trained):
+    with pytest.raises(UserError, match="no word of 'xyzzy'"):
+        QueryVectors(trained.paths.root).encode("xyzzy")
+
+
+def test_every_engine_is_a_target_with_help():
+    assert {*ENGINES} == {*HELP} == {name for name in TARGETS if TARGETS[name] == "engines"}

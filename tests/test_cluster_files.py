@@ -1,0 +1,81 @@
+"""The job files of docs/cluster: they parse, their flags exist, and Slurm's task really trains."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, files_of
+
+FOLDER = ROOT / "docs" / "cluster"
+STAGES = ("preprocess", "train", "infer")
+
+
+@pytest.fixture(scope="module")
+def documents():
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install PyYAML")
+    return list(yaml.safe_load_all((FOLDER / "kubernetes.yaml").read_text()))
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """The stage programs as an installation has them: on the PATH."""
+    folder = tmp_path_factory.mktemp("bin")
+    for name in STAGES:
+        shutil.copy(ROOT / name / f"{name}.py", folder)
+    return os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+
+
+def flags_of(text, program):
+    """The flags that a text gives a program, up to the end of its command."""
+    command = re.search(rf"{program}\.py((?:[^\n]|\\\n|\n +(?=--))*)", text)[1]
+    return {*re.findall(r"--(\w+)", command)}
+
+
+@pytest.mark.parametrize("program", STAGES)
+def test_every_flag_exists(program, documents):
+    source = (ROOT / program / f"{program}.py").read_text() + (ROOT / "solar_tf/cli.py").read_text()
+    known = {*re.findall(r'DEFINE_\w+\(\s*"(\w+)"', source), "num_chunks", "labels"}
+    job = next(document for document in documents if document["metadata"]["name"].endswith(program))
+    texts = [job["spec"]["template"]["spec"]["containers"][0]["args"][0]]
+    texts += [(FOLDER / name).read_text() for name in ("submit.sh", "train.sbatch")]
+    found = [flags_of(text, program) for text in texts if f"{program}.py" in text]
+    assert len(found) == 2
+    for flags in found:
+        assert "run" in flags
+        assert flags <= known
+
+
+def test_the_training_job_has_an_index_for_each_chunk(documents):
+    spec = {document["metadata"]["name"]: document["spec"] for document in documents}
+    train = spec["solar-train"]
+    assert train["completionMode"] == "Indexed"
+    assert f"--num_chunks {train['completions']}" in str(spec["solar-preprocess"])
+    assert "--chunks $JOB_COMPLETION_INDEX" in str(train)
+    assert train["template"]["spec"]["restartPolicy"] == "Never"
+    assert spec["solar-shared"]["accessModes"] == ["ReadWriteMany"]
+    for name in ("solar-preprocess", "solar-train", "solar-infer"):
+        pod = spec[name]["template"]["spec"]
+        claims = [volume["persistentVolumeClaim"]["claimName"] for volume in pod["volumes"]]
+        assert claims == ["solar-shared"]
+
+
+@pytest.mark.parametrize("name", ["submit.sh", "train.sbatch"])
+def test_the_scripts_are_bash(name):
+    subprocess.run(["bash", "-n", FOLDER / name], check=True)
+
+
+def test_a_task_of_the_array_trains_its_chunk(programs, preprocessed, trained, tmp_path):
+    root = tmp_path / "run"
+    shutil.copytree(preprocessed.paths.root, root)
+    env = programs | {"RUN": str(root), "SLURM_ARRAY_TASK_ID": "1"}
+    command = ["bash", FOLDER / "train.sbatch"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [path.name for path in Path(root).glob("chunks/chunk_??")] == ["chunk_01"]
+    found, expected = (files_of(place, "chunks/chunk_01") for place in (root, trained.paths.root))
+    for name in expected:
+        if name.endswith(".npy"):
+            assert found[name] == expected[name]
