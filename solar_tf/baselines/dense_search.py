@@ -62,9 +62,7 @@ def _sink(ids, scores, end):
         child = 2 * at + 1
         if child >= end:
             return
-        if child + 1 < end and _worse(
-            scores[child + 1], ids[child + 1], scores[child], ids[child]
-        ):
+        if child + 1 < end and _worse(scores[child + 1], ids[child + 1], scores[child], ids[child]):
             child += 1
         if not _worse(scores[child], ids[child], scores[at], ids[at]):
             return

@@ -8,6 +8,7 @@ Cost: an epoch reads all pairs, O(pairs * words * dim); a query O(N * dim), by m
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +17,7 @@ from solar_tf.baselines.dense_search import best_by_product, best_of_near
 from solar_tf.baselines.inputs import scale_rows
 from solar_tf.baselines.interface import Baseline, setting
 from solar_tf.baselines.pairs import Pairs, PairSettings, stack_rows
+from solar_tf.baselines.same_titles import title_keys, without_same_titles
 from solar_tf.baselines.search import load_index, make_index
 from solar_tf.cli import load_tensorflow
 from solar_tf.console import progress
@@ -88,6 +90,7 @@ class Dssm(Baseline):
         model = Towers(data.num_features, s)
         train(model, pairs, make_batch, folder)
         self.arrays = model.weights()
+        self.arrays["label_keys"] = title_keys(titles)
         self.arrays["labels"] = self._embed_all(titles)
         if s.search != "exact":
             self.arrays |= make_index(self.arrays["labels"], s.search, s.seed)
@@ -109,6 +112,12 @@ class Dssm(Baseline):
         return vectors
 
     def predict(self, inputs, k):
+        if self.settings.same_title == "keep":
+            return self._search(inputs, k)
+        keys, label_keys = title_keys(inputs), self.arrays["label_keys"]
+        return without_same_titles(partial(self._search, inputs), keys, label_keys, k)
+
+    def _search(self, inputs, k):
         queries, labels = self.embed(inputs), self.arrays["labels"]
         if self.settings.search == "exact":
             return best_by_product(queries, labels, k)

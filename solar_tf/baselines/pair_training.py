@@ -31,9 +31,7 @@ class PairModel:
     def __init__(self, word_vectors, others, signature):
         self.word_vectors = tf.Variable(word_vectors, name="word_vectors")
         self.others = {name: tf.Variable(value, name=name) for name, value in others.items()}
-        self.moments = {
-            name: make_moments(variable) for name, variable in self.variables().items()
-        }
+        self.moments = {name: make_moments(variable) for name, variable in self.variables().items()}
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self.averages = {}  # variables that no gradient moves
         # Traced once: a batch of another size is no reason to trace again.

@@ -33,6 +33,12 @@ class PairSettings(Settings):
         "of an epoch: all pairs of a row and its labels, or one random label of each row",
         choices=("all", "one"),
     )
+    same_title: str = setting(
+        "keep",
+        "ours",
+        "labels with exactly the words of the query: keep, or drop where none is its own label",
+        choices=("keep", "drop"),
+    )
 
 
 class Pairs:
