@@ -49,7 +49,12 @@ class SnrmSettings(PairSettings):
 class Snrm(Baseline):
     title = "SNRM"
     Settings = SnrmSettings
-    presets = {}
+    presets = {
+        "debian": {
+            "dim": 64, "hidden": 128, "narrow": 64, "width": 2000, "batch_size": 256, "epochs": 6,
+            "learning_rate": 1e-3, "pairs": "one", "same_title": "drop",
+        },
+    }  # fmt: skip
 
     def fit(self, data, folder):
         pairs = Pairs(data, self.settings)
