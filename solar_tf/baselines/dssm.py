@@ -61,10 +61,23 @@ class DssmSettings(PairSettings):
     )
 
 
+# Chosen on training rows held out, by P@k: docs/title_baselines.md.
+SMALL = {
+    "dim": 256, "weighting": "tfidf", "learning_rate": 1e-2, "decay": "linear",
+    "same_title": "drop",
+}  # fmt: skip
+SOFTMAX = {"loss": "softmax", "compare": "batch", "temperature": 0.02}
+
+
 class Dssm(Baseline):
     title = "DSSM"
     Settings = DssmSettings
-    presets = {}
+    presets = {
+        "debian": SMALL,
+        "debian_softmax": SMALL | SOFTMAX | {"pairs": "one", "epochs": 12, "dim": 512},
+        "books": SMALL | {"epochs": 3},
+        "books_softmax": SMALL | SOFTMAX | {"epochs": 3},
+    }
 
     def fit(self, data, folder):
         s = self.settings

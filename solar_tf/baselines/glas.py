@@ -18,4 +18,4 @@ class GlasSettings(DssmSettings):
 class Glas(Dssm):
     title = "DSSM+GLaS"
     Settings = GlasSettings
-    presets = {}
+    presets = Dssm.presets
