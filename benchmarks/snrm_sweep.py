@@ -105,8 +105,8 @@ def main():
     write_results(f"snrm_{result['dataset']}", rows, on)
     print(render(rows))
     if arguments.plot:
-        width = result["settings"]["width"]
-        title = f"SNRM on {result['dataset']}: {width:,} dimensions, {result['num_labels']:,} labels"
+        width, labels = result["settings"]["width"], result["num_labels"]
+        title = f"SNRM on {result['dataset']}: {width:,} dimensions, {labels:,} labels"
         plot(rows, arguments.plot, title)
 
 

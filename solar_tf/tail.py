@@ -87,11 +87,14 @@ def by_queries(ids, splits, labels, halves):
 
 def rankings(run):
     """(model, ids [Q, width]) of all that has predicted the test queries of a run."""
-    path = run.paths.predictions()
-    if path.exists():
+    for num_chunks in (None, *range(1, run.config.num_chunks + 1)):
+        path = run.paths.predictions(num_chunks)
+        if not path.exists():
+            continue
+        suffix = f", {num_chunks} chunks" if num_chunks else ""
         for name, ids in read_arrays(path, "infer.py").items():
             if name.endswith("_ids"):
-                yield f"SOLAR {name.removesuffix('_ids').replace('_', ' ')}", ids
+                yield f"SOLAR {name.removesuffix('_ids').replace('_', ' ')}{suffix}", ids
     for path in sorted(run.paths.baseline("NAME").parent.glob("*/predictions.npz")):
         yield path.parent.name, read_arrays(path, "python -m solar_tf.baselines")["ids"]
 
