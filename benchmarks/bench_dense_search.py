@@ -74,7 +74,7 @@ def main():
         shared = [len({*a} & {*b} - {-1}) for a, b in lists]
         row["found_of_exact"] = round(statistics.mean(shared), 2)  # of 100: percent
         rows.append(row)
-    write_results(f"dense_search_{data.name}", rows, on)
+    write_results("dense_search", rows, on)
     print(table(list(rows[0]), [list(row.values()) for row in rows]))
 
 

@@ -1,9 +1,9 @@
 """SNRM at several L1 weights on one run: the paper's argument against it (§2) as table and plot.
 
-    python benchmarks/snrm_sweep.py --run RUN --preset debian --plot docs/snrm_sweep.svg
+    python benchmarks/bench_snrm.py --run RUN --preset debian --plot docs/snrm_sweep.svg
 
 Trains each weight as `python -m solar_tf.baselines snrm --l1 ... --save_as snrm_l1_...` would;
-what is complete already is only collected. Results go to benchmarks/results/snrm_NAME.json.
+what is complete already is only collected. Results go to benchmarks/results/snrm.json.
 """
 
 import argparse
@@ -102,7 +102,7 @@ def main():
     settings = Snrm.presets[arguments.preset] if arguments.preset else {}
     weights = [float(weight) for weight in arguments.l1.split(",")]
     rows, result = collect(arguments.run, weights, settings)
-    write_results(f"snrm_{result['dataset']}", rows, on)
+    write_results("snrm", rows, on)
     print(render(rows))
     if arguments.plot:
         width, labels = result["settings"]["width"], result["num_labels"]
