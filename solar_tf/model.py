@@ -17,9 +17,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from solar_tf.adam import adam, lazy_adam, make_moments
 from solar_tf.weights import NAMES, weight_shapes
 
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 SPARSE_INPUTS = {
     "ids": tf.TensorSpec([None], tf.int32),
     "values": tf.TensorSpec([None], tf.float32),
@@ -136,9 +136,7 @@ class ChunkModel(keras.Model):
     def make_moments(self):
         """Adam's two moments of every weight; inference needs none."""
         for weight in self.weights_by_name().values():
-            self.moments[weight.name] = tuple(
-                tf.Variable(tf.zeros(weight.shape), trainable=False) for _ in range(2)
-            )
+            self.moments[weight.name] = make_moments(weight)
 
     def weights_by_name(self):
         return {name: getattr(self, name) for name in NAMES}
@@ -184,37 +182,13 @@ class ChunkModel(keras.Model):
         """Stateless, so that a resumed run draws the same masks as an unbroken one."""
         return tf.where(tf.random.stateless_uniform(shape, seed) >= rate, 1 / (1 - rate), 0.0)
 
-    def _powers(self):
-        step = tf.cast(self.step, tf.float32)
-        return BETA_1**step, BETA_2**step
-
     def _adam(self, weight, gradient, learning_rate):
-        first, second = self.moments[weight.name]
-        power_1, power_2 = self._powers()
-        tf.raw_ops.ResourceApplyAdam(
-            var=weight.value.handle,
-            m=first.handle,
-            v=second.handle,
-            beta1_power=power_1,
-            beta2_power=power_2,
-            lr=learning_rate,
-            beta1=BETA_1,
-            beta2=BETA_2,
-            epsilon=EPSILON,
-            grad=gradient,
-        )
+        moments = self.moments[weight.name]
+        adam(weight.value, moments, self.step, gradient, learning_rate)
 
     def _lazy_adam(self, weight, ids, gradient, learning_rate):
-        """Adam on the touched rows only; the moments of the others stay as they are."""
-        first, second = self.moments[weight.name]
-        power_1, power_2 = self._powers()
-        mean = BETA_1 * tf.gather(first, ids) + (1 - BETA_1) * gradient
-        square = BETA_2 * tf.gather(second, ids) + (1 - BETA_2) * tf.square(gradient)
-        first.scatter_update(tf.IndexedSlices(mean, ids))
-        second.scatter_update(tf.IndexedSlices(square, ids))
-        rate = learning_rate * tf.sqrt(1 - power_2) / (1 - power_1)
-        change = rate * mean / (tf.sqrt(square) + EPSILON)
-        weight.value.scatter_sub(tf.IndexedSlices(change, ids))
+        moments = self.moments[weight.name]
+        lazy_adam(weight.value, moments, self.step, ids, gradient, learning_rate)
 
 
 def inputs_of(batch):

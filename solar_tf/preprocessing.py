@@ -22,7 +22,7 @@ from solar_tf.console import progress, say, seconds, size, table
 from solar_tf.datasets.filters import read_label_filter
 from solar_tf.datasets.own_labels import add_own_labels, index_titles
 from solar_tf.datasets.source import COUNT_LIMIT, row_of_first
-from solar_tf.datasets.vocabulary import Vocabulary
+from solar_tf.datasets.vocabulary import Vocabulary, bags
 from solar_tf.errors import UserError
 from solar_tf.index import build_index, save_index
 from solar_tf.rundir import (
@@ -272,7 +272,9 @@ def _write_shard(split, shard, block):
         write(_job.paths.inputs(split, shard), columns)
     else:
         if _job.kind == "text":
-            splits, ids, values = _job.vocabulary.encode(rows.texts)
+            words = _job.vocabulary.sequences(rows.texts)
+            splits, ids, values = bags(*words)
+            arrays |= {"word_splits": words[0], "words": words[1]}
         else:
             splits, ids, values = rows.feature_splits, rows.features, rows.values
         values = features.weigh(splits, ids, values, _job.config, _job.weights)

@@ -44,12 +44,14 @@ LAYERS = [
     "report",  # a folder as well
     "theory",  # and this
     "--- TensorFlow may be imported below this line only ---",
+    "adam",
     "batches",
     "model",
     "estimate",
     "training",
     "inference",
     "baselines",  # a folder as well
+    "tail",
     "reproduce",  # and this
     "distributed",  # and this
     "export",  # and this
@@ -99,7 +101,10 @@ UNTESTED_REPRODUCE = {
     "__init__": "one sentence",
     "__main__": "flags and some calls: test_output",
 }
-TENSORFLOW_BASELINES = ()  # modules that may import it: those that learn from titles
+# Modules that import it: the networks of those that learn from titles.
+TENSORFLOW_BASELINES = {
+    f"baselines.{name}" for name in ("losses", "pair_training", "sparse_towers", "towers")
+}
 SOURCES = sorted((ROOT / "solar_tf").rglob("*.py"))
 STAGES = ["preprocess", "train", "infer"]
 

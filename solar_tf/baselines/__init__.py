@@ -15,6 +15,9 @@ BASELINES = {  # name: module and class
     "sleec": ("sleec", "Sleec"),
     "slice": ("slice", "Slice"),
     "annexml": ("annexml", "AnnexML"),
+    "dssm": ("dssm", "Dssm"),
+    "glas": ("glas", "Glas"),
+    "snrm": ("snrm", "Snrm"),
 }
 
 

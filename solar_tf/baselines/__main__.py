@@ -44,6 +44,9 @@ def main(argv):
         sys.exit(f"error: {error}")
     cli.define_run_flag()
     flags.DEFINE_string("save_as", None, "Folder of the results below RUN/baselines [NAME].")
+    if kind.presets:
+        text = "Settings for data of this size; flags given beside it come first [the defaults]."
+        flags.DEFINE_enum("preset", None, sorted(kind.presets), text)
     define_setting_flags(kind.Settings)
     sys.modules["__main__"].__doc__ = f"{kind.title}.\n\n{usage}"  # what --help shows
 
@@ -52,6 +55,8 @@ def main(argv):
 
         fields = [field.name for field in dataclasses.fields(kind.Settings)]
         given = {field: FLAGS[field].value for field in fields if FLAGS[field].value is not None}
+        if kind.presets and FLAGS.preset:
+            given = kind.presets[FLAGS.preset] | given
         run_baseline(FLAGS.run, name, kind.Settings(**given), FLAGS.save_as)
 
     cli.run_stage(run)

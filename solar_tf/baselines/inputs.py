@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from solar_tf import features, records
-from solar_tf.datasets.vocabulary import Vocabulary
+from solar_tf.datasets.vocabulary import Vocabulary, bags
 from solar_tf.errors import UserError
 from solar_tf.metrics import inverse_propensity
 from solar_tf.rundir import open_run, read_arrays
@@ -53,19 +53,20 @@ class Data:
 
 
 def load_data(root, weighting="auto"):
-    """The Data of a preprocessed run; `weighting` is auto, tfidf or counts."""
+    """The Data of a preprocessed run; `weighting` is auto, tfidf, counts or words."""
     run = open_run(root)
     dataset, config = run.dataset, run.config
     kind, num_features = dataset["kind"], dataset["num_features"]
     if not run.summary["train"]["rows"] or not run.summary["test"]["rows"]:
         raise UserError(f"{root}: baselines need training and test rows: give preprocess.py both")
-    splits = {split: _read_split(run, split) for split in ("train", "test")}
+    in_order = weighting == "words"
+    splits = {split: _read_split(run, split, in_order) for split in ("train", "test")}
     label_inputs = None
     if kind == "text" and run.paths.label_titles.exists():
         titles = run.paths.label_titles.read_text(encoding="utf-8").split("\n")[:-1]
-        counts = Vocabulary.load(run.paths.vocabulary).encode(titles)
-        label_inputs = _matrix(*counts, num_features)
-    if kind != "dense":
+        words = Vocabulary.load(run.paths.vocabulary).sequences(titles)
+        label_inputs = _matrix(*_ones(*words) if in_order else bags(*words), num_features)
+    if kind != "dense" and not in_order:
         want_tfidf = weighting == "tfidf" or (weighting == "auto" and kind == "text")
         have_tfidf = config.weighting == "tfidf"
         train = splits["train"].inputs
@@ -77,7 +78,7 @@ def load_data(root, weighting="auto"):
         if label_inputs is not None and want_tfidf:
             label_inputs.data *= idf[label_inputs.indices]
     for inputs in (*(split.inputs for split in splits.values()), label_inputs):
-        if inputs is not None:
+        if inputs is not None and not in_order:
             scale_rows(inputs)
     return Data(
         dataset["name"],
@@ -119,24 +120,37 @@ def _matrix(splits, columns, values, width):
     return sp.csr_matrix((values.astype(np.float32), columns, splits), shape)
 
 
-def _read_split(run, split):
+def _ones(splits, columns):
+    return splits, columns, np.ones(len(columns), np.float32)
+
+
+def _read_split(run, split, in_order=False):
     shards = range(run.summary[split]["shards"])
     pieces = [read_arrays(run.paths.rows(split, shard), "preprocess.py") for shard in shards]
+    if in_order and run.dataset["kind"] != "text":
+        raise UserError(f"{run.paths.root}: this baseline reads titles, and there are none")
+    if in_order and not all("words" in piece for piece in pieces):
+        raise UserError(
+            f"{run.paths.root}: made by a version that did not keep the order of words: "
+            "make a new run with preprocess.py"
+        )
 
     def joined(splits, columns, values, width):
         counts = np.concatenate([np.diff(piece[splits]) for piece in pieces])
+        splits = np.concatenate([[0], np.cumsum(counts)])
         columns = np.concatenate([piece[columns] for piece in pieces])
         if values is None:
-            values = np.ones(len(columns), np.float32)
-        else:
-            values = np.concatenate([piece[values] for piece in pieces])
-        return _matrix(np.concatenate([[0], np.cumsum(counts)]), columns, values, width)
+            return _matrix(*_ones(splits, columns), width)
+        values = np.concatenate([piece[values] for piece in pieces])
+        return _matrix(splits, columns, values, width)
 
     labels = joined("label_splits", "labels", None, run.dataset["num_labels"])
     num_features = run.dataset["num_features"]
     if run.dataset["kind"] == "dense":
         files = [run.paths.inputs(split, shard) for shard in shards]
         inputs = np.concatenate([_read_dense(file, num_features) for file in files])
+    elif in_order:
+        inputs = joined("word_splits", "words", None, num_features)
     else:
         inputs = joined("feature_splits", "features", "values", num_features)
     return Split(inputs, labels)

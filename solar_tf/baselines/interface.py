@@ -71,6 +71,7 @@ class Baseline:
 
     title = None  # as tables show it
     Settings = Settings
+    presets = {}  # settings by name, where the defaults are not for every size of data
 
     def __init__(self, settings=None):
         self.settings = settings or self.Settings()
@@ -86,6 +87,10 @@ class Baseline:
         `inputs` are rows as `inputs.Data` has them, weighted alike and of unit length.
         """
         raise NotImplementedError
+
+    def facts(self, data):
+        """What a fitted baseline tells of itself beside its metrics: numbers by name."""
+        return {}
 
     def save(self, folder):
         """Write plain .npy files and settings.json into an empty folder."""

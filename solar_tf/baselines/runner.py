@@ -124,6 +124,7 @@ def _evaluate(baseline, name, data, folder, top_labels):
         "ms_single": 1e3 * _single_seconds(baseline, inputs, k),
         "peak_memory": fit["peak_memory"],
         "model_bytes": folder_bytes(folder / "model"),
+        **(facts := baseline.facts(data)),
     }
     return {
         "baseline": name,
@@ -133,6 +134,7 @@ def _evaluate(baseline, name, data, folder, top_labels):
         "num_labels": data.num_labels,
         "training_seconds": fit["seconds"],
         "cores": CORES,
+        "facts": list(facts),
         "rows": [row],
     }
 
@@ -179,6 +181,8 @@ def _report(run, result):
         f"trained for {seconds(result['training_seconds'])} on {result['cores']} cores\n"
     )
     say(table(["baseline", *names, "ms a query", "alone ms", "peak memory", "model"], rows))
+    for name in result.get("facts", ()):
+        say(f"{name.replace('_', ' ')}: {result['rows'][0][name]:.4g}")
     say(
         "\nP@k divides by k; RP@k divides by min(k, true labels). Milliseconds are per query, "
         "on\nall cores, in blocks and one at a time. Peak memory is training's, with the data."

@@ -91,16 +91,22 @@ class Vocabulary:
     def __len__(self):
         return len(self.words)
 
+    def sequences(self, texts):
+        """The words of each text in their order: splits int64 [n + 1], ids int32.
+
+        Words out of the vocabulary are dropped.
+        """
+        ids, rows = _token_ids(texts, lambda tokens: map(self._ids.get, tokens, repeat(UNKNOWN)))
+        known = ids != UNKNOWN
+        counts = np.bincount(rows[known], minlength=len(texts))
+        return np.concatenate([[0], np.cumsum(counts)]), ids[known].astype(np.int32)
+
     def encode(self, texts):
         """Bags of words as CSR: splits int64 [n + 1], ids int32 and counts float32.
 
         Ids are sorted and unique within a text; words out of the vocabulary are dropped.
         """
-        ids, rows = _token_ids(texts, lambda tokens: map(self._ids.get, tokens, repeat(UNKNOWN)))
-        known = ids != UNKNOWN
-        ids, rows = ids[known].astype(np.int32), rows[known]
-        splits = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(texts)))])
-        return merge_duplicates(splits, ids, np.ones(len(ids), np.float32))[:3]
+        return bags(*self.sequences(texts))
 
     def save(self, path):
         """Write a line `word<TAB>frequency` per word, after one with the number of texts."""
@@ -128,3 +134,8 @@ class Vocabulary:
         if len(set(words)) < len(words):
             fail(path, None, "a word occurs twice", REMEDY)
         return cls(words[1:], frequencies[1:], frequencies[0])
+
+
+def bags(splits, ids):
+    """Sequences of words as bags: splits, sorted ids and counts float32."""
+    return merge_duplicates(splits, ids, np.ones(len(ids), np.float32))[:3]

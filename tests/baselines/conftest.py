@@ -1,5 +1,7 @@
 """A planted task in memory: a word for each label, noise words, and labels that come in pairs."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -42,3 +44,11 @@ def planted():
 @pytest.fixture(scope="session")
 def planted_dense():
     return plant(kind="dense")
+
+
+@pytest.fixture(scope="session")
+def titled():
+    """The planted task with titles of labels: the word that names each."""
+    data = plant()
+    titles = sp.eye(NUM_LABELS, data.num_features, format="csr", dtype=np.float32)
+    return dataclasses.replace(data, kind="text", label_inputs=sp.csr_matrix(titles))

@@ -1,3 +1,5 @@
+import shutil
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,6 +9,7 @@ from solar_tf.baselines.inputs import csr_arrays, load_data, scale_rows
 from solar_tf.datasets.dataset import open_files
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import preprocess
+from solar_tf.rundir import read_arrays, write_arrays
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +44,35 @@ def test_rows_are_the_titles(runs):
     topics = {word.split("\t")[0]: i for i, word in enumerate(words)}
     for label in range(0, 40, 7):  # "about topicN", of which the vocabulary knows the second word
         assert data.label_inputs[[label]].indices.tolist() == [topics[f"topic{label}"]]
+
+
+def test_words_come_in_their_order(tmp_path):
+    folder = write_titles(tmp_path / "titles", 60, 10)
+    (folder / "train.txt").write_text("1\tzeta alpha zeta beta\n0\t\n2\tbeta\n")
+    preprocess(tmp_path / "run", open_titles(folder), small_config(num_chunks=1), 1)
+    data = load_data(tmp_path / "run", "words")
+    lines = (tmp_path / "run" / "vocab" / "words.txt").read_text().splitlines()[1:]
+    words = [line.split("\t")[0] for line in lines]
+
+    def texts(inputs):
+        splits = zip(inputs.indptr[:-1], inputs.indptr[1:], strict=True)
+        return [[words[i] for i in inputs.indices[a:b]] for a, b in splits]
+
+    assert texts(data.train.inputs) == [["zeta", "alpha", "zeta", "beta"], [], ["beta"]]
+    assert texts(data.train.inputs[[2, 0]]) == [["beta"], ["zeta", "alpha", "zeta", "beta"]]
+    assert np.all(data.train.inputs.data == 1)
+    assert data.label_inputs.nnz == 0  # no word of these titles is known
+
+
+def test_a_run_that_kept_no_order_says_so(runs, tmp_path):
+    root = tmp_path / "run"
+    shutil.copytree(runs["counts"], root)
+    for path in root.glob("rows/*/*.npz"):
+        arrays = read_arrays(path, "")
+        write_arrays(path, {k: v for k, v in arrays.items() if k not in ("word_splits", "words")})
+    assert len(load_data(root).train) == 200
+    with pytest.raises(UserError, match="order of words: make a new run"):
+        load_data(root, "words")
 
 
 def test_propensities_are_the_formula(runs):

@@ -54,6 +54,18 @@ def test_encode_counts_the_known_words_of_each_text(texts, known):
         assert ids[span].tolist() == sorted(ids[span])
 
 
+@settings(max_examples=50, deadline=None)
+@given(texts, st.sets(st.sampled_from(["a", "b", "ab", "1", "é"])))
+def test_sequences_are_the_known_words_in_their_order(texts, known):
+    words = sorted(known)
+    vocabulary = Vocabulary(words, [1] * len(words), 1)
+    splits, ids = vocabulary.sequences(texts)
+    assert ids.dtype == np.int32
+    for i, text in enumerate(texts):
+        found = [words[j] for j in ids[splits[i] : splits[i + 1]]]
+        assert found == [word for word in tokenize(text) if word in known]
+
+
 def test_order_is_by_frequency_then_word():
     counts = Counter({"b": 2, "a": 2, "z": 9, "rare": 1})
     assert Vocabulary.from_counts(counts, 9).words == ["z", "a", "b", "rare"]

@@ -1,0 +1,149 @@
+"""The loop that trains models of titles: checkpoints, progress, batches made beside the step."""
+
+import itertools
+import math
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from solar_tf.adam import adam, lazy_adam, make_moments
+from solar_tf.baselines.interface import COMMAND, Parts
+from solar_tf.console import progress, say
+from solar_tf.errors import UserError
+from solar_tf.rundir import read_arrays, write_arrays
+
+CHECK_EVERY = 50  # steps between looks at the loss, each of which waits for the device
+CHECKPOINT_SECONDS = 600.0
+
+
+class PairModel:
+    """Variables by name, their Adam, and `loss(batch)`, which subclasses define.
+
+    The word vectors are a variable of their own: of a batch's rows only, the others are not
+    touched. `words(batch)` are the ids of all its words; `pool(batch, vectors)` takes the vectors
+    of these and gives what `loss(batch, pooled)` is a function of; `spread_back(batch, gradient)`
+    turns the gradient by that into one by the words' vectors.
+    """
+
+    def __init__(self, word_vectors, others, signature):
+        self.word_vectors = tf.Variable(word_vectors, name="word_vectors")
+        self.others = {name: tf.Variable(value, name=name) for name, value in others.items()}
+        self.moments = {name: make_moments(variable) for name, variable in self.variables().items()}
+        self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.averages = {}  # variables that no gradient moves
+        # Traced once: a batch of another size is no reason to trace again.
+        rate = tf.TensorSpec([], tf.float32)
+        self.train_batch = tf.function(self._train_batch, input_signature=(signature, rate))
+
+    def variables(self):
+        return {"word_vectors": self.word_vectors, **self.others}
+
+    def state(self):
+        """All that training needs to go on, by name."""
+        state = self.variables() | self.averages | {"step": self.step}
+        for name, (first, second) in self.moments.items():
+            state |= {f"{name}.m": first, f"{name}.v": second}
+        return state
+
+    def _train_batch(self, batch, learning_rate):
+        """One step of Adam; returns the loss before it."""
+        words = self.words(batch)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            pooled = self.pool(batch, tf.gather(self.word_vectors, words))
+            tape.watch(pooled)
+            tape.watch(list(self.others.values()))
+            loss = self.loss(batch, pooled)
+        gradient, *gradients = tape.gradient(loss, [pooled, *self.others.values()])
+        self.step.assign_add(1)
+        for (name, variable), own in zip(self.others.items(), gradients, strict=True):
+            adam(variable, self.moments[name], self.step, own, learning_rate)
+        # Each word's share of the gradient, summed over the words that are the same.
+        ids, places = tf.unique(words)
+        rows = self.spread_back(batch, gradient)
+        total = tf.math.unsorted_segment_sum(rows, places, tf.size(ids))
+        moments = self.moments["word_vectors"]
+        lazy_adam(self.word_vectors, moments, self.step, ids, total, learning_rate)
+        return loss
+
+
+def train(model, pairs, make_batch, folder):
+    """Train for the epochs of `pairs.settings`; goes on from the checkpoint in `folder`.
+
+    `make_batch(rows, labels, negatives)` is called in a thread of its own.
+    """
+    settings, checkpoint = pairs.settings, Path(folder) / "checkpoint.npz"
+    clock, total = Parts(folder), pairs.steps * settings.epochs
+    losses = _resume(model, checkpoint)
+    start = int(model.step.numpy())
+    places = [divmod(step, pairs.steps) for step in range(start, total)]
+    orders = {}
+
+    def make(place):
+        epoch, step = place
+        if epoch not in orders:
+            orders.clear()
+            orders[epoch] = pairs.order(epoch)
+        arrays = make_batch(*pairs.batch(orders[epoch], epoch, step))
+        return {name: tf.constant(array) for name, array in arrays.items()}
+
+    saved = time.perf_counter()
+    with (
+        progress(total, "training", "step", start) as bar,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        futures = (thread.submit(make, place) for place in places)
+        pending, waiting = [], list(itertools.islice(futures, 2))
+        for epoch, step in places:
+            batch = waiting.pop(0).result()
+            waiting += itertools.islice(futures, 1)
+            share = (epoch * pairs.steps + step) / total
+            rate = settings.learning_rate * (1 - share if settings.decay == "linear" else 1)
+            pending.append(model.train_batch(batch, tf.constant(rate, tf.float32)))
+            bar.update()
+            ended = step + 1 == pairs.steps
+            if len(pending) < CHECK_EVERY and not ended:
+                continue
+            losses += [float(loss) for loss in pending]
+            pending.clear()
+            _require_finite(losses[-1], epoch)
+            bar.set_postfix_str(f"loss {np.mean(losses[-CHECK_EVERY:]):.4f}")
+            if ended:
+                say(f"epoch {epoch + 1}: loss {np.mean(losses):.4f}")
+                losses = []
+            if ended or time.perf_counter() - saved > CHECKPOINT_SECONDS:
+                _save(model, checkpoint, losses)
+                clock.tick()
+                saved = time.perf_counter()
+
+
+def _require_finite(loss, epoch):
+    if not math.isfinite(loss):
+        raise UserError(
+            f"epoch {epoch + 1}: the loss is {loss}: the last checkpoint is kept; use a smaller "
+            "--learning_rate and another --save_as"
+        )
+
+
+def _save(model, path, losses):
+    """One array at a time: all of them are three times the model."""
+
+    def arrays():
+        yield "losses", np.array(losses, np.float64)
+        for name, variable in model.state().items():
+            yield name, variable.numpy()
+
+    write_arrays(path, arrays())
+
+
+def _resume(model, path):
+    """Take up the checkpoint, if there is one; returns the losses of the unfinished epoch."""
+    if not path.exists():
+        return []
+    arrays = read_arrays(path, COMMAND)
+    for name, variable in model.state().items():
+        variable.assign(arrays[name])
+    say(f"goes on after step {int(model.step.numpy()):,}")
+    return arrays["losses"].tolist()

@@ -1,0 +1,128 @@
+"""SNRM (Zamani et al., CIKM 2018): learned sparse vectors, searched by an inverted index (§2).
+
+A convolution over five words and two over one, all with ReLU and without bias, then the mean
+over positions: a wide, non-negative vector of a title, of a query or a label alike. A hinge on
+products ranks a label above a random one; an L1 weight has to make the vectors sparse. Which it
+does badly is the paper's argument: weak, the vectors are dense; strong, they are empty.
+
+Cost: a step multiplies all words of a batch with hidden * width weights; a query touches the
+entries of all its dimensions, a fixed share of N as long as the vectors are not sparse.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import scipy.sparse as sp
+
+from solar_tf.baselines.convolution import mean_activations, windows
+from solar_tf.baselines.inputs import csr_arrays
+from solar_tf.baselines.interface import Baseline, setting
+from solar_tf.baselines.pairs import Pairs, PairSettings, stack_rows
+from solar_tf.baselines.postings import (
+    largest_entries,
+    load,
+    make_postings,
+    search_postings,
+)
+from solar_tf.baselines.same_titles import title_keys, without_same_titles
+from solar_tf.cli import load_tensorflow
+from solar_tf.console import progress
+
+FLOATS_PER_BLOCK = 30_000_000  # of the widest layer at a time; bounds memory
+
+
+@dataclass(frozen=True)
+class SnrmSettings(PairSettings):
+    weighting: str = setting("words", "SNRM's paper", "words in their order", choices=("words",))
+    learning_rate: float = setting(1e-4, "SNRM's paper", "of Adam")
+    dim: int = setting(100, "SNRM's paper", "of the vectors of words")
+    hidden: int = setting(300, "SNRM's paper", "units of the convolution over five words")
+    narrow: int = setting(100, "SNRM's paper", "units of the layer before the last")
+    width: int = setting(30_000, "Table 1", "dimensions of a title's vector")
+    l1: float = setting(1e-7, "SNRM's paper", "weight of the vectors' L1 norm", least=0)
+    most: int = setting(
+        1000, "ours", "entries of a vector that the index keeps, the largest; bounds memory"
+    )
+
+
+class Snrm(Baseline):
+    title = "SNRM"
+    Settings = SnrmSettings
+    presets = {
+        "debian": {
+            "dim": 64, "hidden": 128, "narrow": 64, "width": 2000, "batch_size": 256, "epochs": 6,
+            "learning_rate": 1e-3, "pairs": "one", "same_title": "drop",
+        },
+    }  # fmt: skip
+
+    def fit(self, data, folder):
+        pairs = Pairs(data, self.settings)
+        load_tensorflow()
+        from solar_tf.baselines.pair_training import train
+        from solar_tf.baselines.sparse_towers import SparseTowers
+
+        def make_batch(rows, labels, negatives):
+            parts = (data.train.inputs, rows), (data.label_inputs, labels)
+            parts += ((data.label_inputs, negatives.ravel()),)
+            splits, ids, _ = stack_rows(*parts)
+            return {"windows": windows(splits, ids), "row_splits": splits}
+
+        model = SparseTowers(data.num_features, self.settings)
+        train(model, pairs, make_batch, folder)
+        self.arrays = {name: variable.numpy() for name, variable in model.variables().items()}
+        vectors, nonzeros = self._embed_all(data.label_inputs)
+        self.arrays |= make_postings(vectors) | {
+            "label_nonzeros": nonzeros,
+            "label_keys": title_keys(data.label_inputs),
+        }
+
+    def embed(self, inputs):
+        """Sparse vectors of rows of words, CSR [n, width], and all their non-zeros, int [n]."""
+        splits, words, _ = csr_arrays(inputs)
+        dense = mean_activations(self.arrays, splits, words)
+        return largest_entries(dense, self.settings.most), np.count_nonzero(dense, axis=1)
+
+    def _blocks(self, inputs):
+        """Slices of rows whose widest layer fits into memory."""
+        longest = max(1, int(np.diff(inputs.indptr).max(initial=1)))
+        step = max(1, FLOATS_PER_BLOCK // (longest * self.settings.width))
+        for start in range(0, inputs.shape[0], step):
+            yield inputs[start : start + step]
+
+    def _embed_all(self, inputs, what="label"):
+        parts = []
+        with progress(inputs.shape[0], f"{what} vectors", what) as bar:
+            for block in self._blocks(inputs):
+                parts.append(self.embed(block))
+                bar.update(block.shape[0])
+        vectors, nonzeros = zip(*parts, strict=True)
+        return sp.vstack(vectors, "csr"), np.concatenate(nonzeros)
+
+    def predict(self, inputs, k):
+        if self.settings.same_title == "keep":
+            return self._search(inputs, k)
+        keys, label_keys = title_keys(inputs), self.arrays["label_keys"]
+        return without_same_titles(partial(self._search, inputs), keys, label_keys, k)
+
+    def _search(self, inputs, k):
+        found = [
+            search_postings(self.embed(block)[0], self.arrays, k)[:2]
+            for block in self._blocks(inputs)
+        ]
+        ids, scores = zip(*found, strict=True)
+        return np.concatenate(ids), np.concatenate(scores)
+
+    def facts(self, data):
+        """Sparsity of labels and queries, and how evenly the index is filled."""
+        queries, query_nonzeros = self._embed_all(data.test.inputs, "query")
+        candidates = search_postings(queries, self.arrays, 1)[2]
+        labels = self.arrays["label_nonzeros"]
+        return {
+            "nonzeros": float(labels.mean()),
+            "empty": float(100 * np.mean(labels == 0)),
+            "query_nonzeros": float(query_nonzeros.mean()),
+            "query_empty": float(100 * np.mean(query_nonzeros == 0)),
+            "candidates": candidates,
+            **load(self.arrays),
+        }
