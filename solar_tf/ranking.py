@@ -143,8 +143,7 @@ class _Worker:
             weights = self.queries("probabilities", rows)
             weights = retrieval.score_weights(weights, setting.score, self.floor)
             label_buckets = self.map(self.files.stacked("label_buckets"))
-            ids, scores = retrieval.rank_full(weights, label_buckets, self.k)
-            return ids, scores, np.full(len(ids), label_buckets.shape[1])
+            return retrieval.rank_full(weights, label_buckets, self.k)
         weights = self.queries("values", rows, setting.m)
         return retrieval.rank(
             self.queries("buckets", rows, setting.m),
