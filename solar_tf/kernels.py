@@ -213,10 +213,9 @@ def _rank_tile(hits, bound, scores, heap, limits, chunks):
     bits = scores.view(np.int32)
     for hit in hits:
         scores[(hit >> HALF) & place] += np.uint32(hit & LOW_HALF).view(np.float32)
-    if limits is not None:
-        if limits[1] > 0:
-            for hit in hits:
-                chunks[(hit >> HALF) & place] += (hit & LOW_HALF) != 0
+    if limits is not None and limits[1] > 0:
+        for hit in hits:
+            chunks[(hit >> HALF) & place] += (hit & LOW_HALF) != 0
     found = 0
     for hit in hits:
         label = hit >> HALF
@@ -327,9 +326,8 @@ def full_keys(weights, label_buckets, limits, block, keys, candidates):
                 ones[:] = np.sign(table)
         for low in range(0, num_labels, block):
             _add_up(table, label_buckets, low, scores)
-            if limits is not None:
-                if limits[1] > 0:
-                    _add_up(ones, label_buckets, low, chunks)
+            if limits is not None and limits[1] > 0:
+                _add_up(ones, label_buckets, low, chunks)
             for lane in range(lanes):
                 heap = keys[first + lane]
                 bound = _key_bits(heap[0])

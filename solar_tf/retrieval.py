@@ -106,6 +106,39 @@ def rank_full(weights, label_buckets, k, limits=None):
     return *_decode(keys), candidates
 
 
+def contributions(buckets, weights, label_buckets, ids):
+    """What each chunk adds to the scores of ranked labels, float32 [Q, k, K]; 0 for padding.
+
+    Takes what the ranking took, and its `ids` [Q, k]; `buckets` is None of a full ranking.
+    """
+    terms = np.zeros((*ids.shape, weights.shape[1]), np.float32)
+    if buckets is None:
+        queries = np.arange(len(ids))[:, None]
+        for chunk in range(weights.shape[1]):
+            of = label_buckets[chunk, ids].astype(np.int64)
+            terms[:, :, chunk] = weights[queries, chunk, of]
+        terms[ids < 0] = 0
+    elif terms.size:
+        table = np.zeros(int(max(buckets.max(), label_buckets[:, ids].max())) + 1, np.float32)
+        _fill_terms(buckets, weights, label_buckets, ids, table, terms)
+    return terms
+
+
+@kernels.compiled
+def _fill_terms(buckets, weights, label_buckets, ids, table, terms):
+    """Look the labels up in `table` [B], which holds one chunk's weights at a time."""
+    for q in range(len(ids)):
+        for chunk in range(buckets.shape[1]):
+            hit = buckets[q, chunk]
+            for j in range(len(hit)):
+                table[hit[j]] = weights[q, chunk, j]
+            for i in range(ids.shape[1]):
+                if ids[q, i] >= 0:
+                    terms[q, i, chunk] = table[label_buckets[chunk, ids[q, i]]]
+            for j in range(len(hit)):
+                table[hit[j]] = 0
+
+
 def _checked(weights):
     """Contiguous float32 weights whose sums are ordered like their bits and cannot overflow."""
     weights = np.ascontiguousarray(weights, np.float32)
