@@ -15,7 +15,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from solar_tf import retrieval
+from solar_tf import catalogue
+from solar_tf.catalogue import CHOICES
 from solar_tf.config import SolarConfig
 from solar_tf.console import silence
 from solar_tf.datasets.memory import as_labels, open_arrays
@@ -49,6 +50,17 @@ class Solar:
     [[0], [1]]
     >>> solar.evaluate(["green apple", "grey brick"], [[0], [1]])["P@1"]
     100.0
+
+    Labels come and go without training:
+
+    >>> solar.add_labels(["brick houses"])
+    array([2])
+    >>> [hit.title for hit in solar.search(["brick"], k=2)[0]]
+    ['building', 'brick houses']
+    >>> solar.remove_labels([1])
+    1
+    >>> [hit.title for hit in solar.search(["brick"], k=1)[0]]
+    ['brick houses']
     """
 
     def __init__(self, preset: str = "debian", **hyperparameters: Any):
@@ -175,11 +187,7 @@ class Solar:
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The k best labels of every row: ids [n, k] padded with -1, scores [n, k]."""
         searcher = self.searcher
-        ids, scores, _ = searcher.rank(searcher.inputs(X), k, m, score)
-        if (missing := k - ids.shape[1]) > 0:
-            ids = np.pad(ids, ((0, 0), (0, missing)), constant_values=-1)
-            scores = np.pad(scores, ((0, 0), (0, missing)))
-        return ids, scores
+        return searcher.rank(searcher.inputs(X), k, m, score)
 
     def evaluate(
         self, X: Any, Y: Any, m: int | None = 100, score: str = "evidence"
@@ -195,9 +203,29 @@ class Solar:
         rows = run.summary["train"]["rows"]
         inverse = inverse_propensity(counts, rows, *run.dataset["propensity"])
         sums = MetricSums(inverse, KS, RECALL_AT)
-        ids, _, _ = searcher.rank(inputs, RECALL_AT, m, score, retrieval.EVIDENCE_FLOOR)
+        ids, _ = searcher.rank(inputs, RECALL_AT, m, score)
         sums.add(ids, splits, labels)
         return sums.result()
+
+    # A catalogue that changes.
+
+    def add_labels(
+        self, titles: Sequence[str], how: str = "content", choices: int = CHOICES
+    ) -> NDArray[np.int64]:
+        """Add labels by their titles, without training; returns their numbers.
+
+        Placed by "content" or by "hash": see `solar_tf.catalogue`. The run directory keeps them.
+        """
+        searcher = self.searcher
+        labels = catalogue.add_labels(searcher.run.paths.root, titles, how, choices, searcher)
+        searcher.reload()
+        return labels
+
+    def remove_labels(self, labels: Sequence[int]) -> int:
+        """Let labels be found no more; returns how many could be until now."""
+        removed = catalogue.remove_labels(self.run_.paths.root, labels)
+        self.searcher.reload()
+        return removed
 
     def score(self, X: Any, Y: Any) -> float:
         """P@1 as a share, for scikit-learn's model selection."""

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solar_tf.delta import Delta
 from solar_tf.errors import UserError
 from solar_tf.index import load_index
 from solar_tf.retrieval import Limits
@@ -38,19 +39,24 @@ class Labels:
         offsets: NDArray[np.uint32],  # [K, B + 1]
         labels: NDArray[np.int32],  # [K, N]
         titles: Titles | None,
+        new_titles: Titles,  # of the last labels, those that were added
+        allowed: NDArray[np.bool_] | None = None,  # [N], unless all labels are
     ):
-        self.offsets, self.labels, self.titles = offsets, labels, titles
-        self.removed: NDArray[np.bool_] | None = None  # [N]
+        self.offsets, self.labels = offsets, labels
+        self.titles, self.new_titles, self.allowed = titles, new_titles, allowed
         self._label_buckets: NDArray | None = None
         self._lock = threading.Lock()
 
     @classmethod
-    def load(cls, run: Run, chunks: Sequence[int]) -> "Labels":
-        """Read the indexes and titles of a run."""
+    def load(cls, run: Run, chunks: Sequence[int], delta: Delta) -> "Labels":
+        """Read the indexes and titles of a run, and add the changes since."""
         sizes = run.config.num_buckets, run.dataset["num_labels"]
+
+        def read(chunk):
+            return delta.extend(load_index(run.paths.index(chunk), *sizes), chunk)
+
         with ThreadPoolExecutor(2) as pool:
-            paths = [run.paths.index(chunk) for chunk in chunks]
-            indexes = list(pool.map(lambda path: load_index(path, *sizes), paths))
+            indexes = list(pool.map(read, chunks))
         titles = None
         if run.paths.label_titles.exists():
             titles = Titles(run.paths.label_titles.read_bytes())
@@ -58,6 +64,8 @@ class Labels:
             np.stack([index.offsets for index in indexes]),
             np.stack([index.labels for index in indexes]),
             titles,
+            Titles(delta.titles),
+            delta.allowed(),
         )
 
     @property
@@ -82,6 +90,9 @@ class Labels:
         """None where labels have no titles."""
         if not 0 <= label < self.num_labels:
             raise UserError(f"label {label} is not within 0 and {self.num_labels - 1}")
+        new = label - (self.num_labels - len(self.new_titles))
+        if new >= 0:
+            return self.new_titles[new]
         return self.titles[label] if self.titles else None
 
     def mask(
@@ -113,8 +124,8 @@ class Labels:
 
     def limits(self, limits: Limits | None) -> Limits | None:
         """The limits of a search, without the labels that were removed."""
-        if self.removed is None:
+        if self.allowed is None:
             return limits
         if limits is None:
-            return Limits(~self.removed)
-        return limits._replace(allowed=limits.allowed & ~self.removed)
+            return Limits(self.allowed)
+        return limits._replace(allowed=limits.allowed & self.allowed)

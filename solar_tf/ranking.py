@@ -46,7 +46,7 @@ class RankFiles:
     chunks: tuple[int, ...]
 
     def stacked(self, name):
-        """offsets [K, B+1] and labels [K, N] of the indexes, and label_buckets [K, N]."""
+        """offsets [K, B+1] and labels [K, N] of the indexes, label_buckets [K, N], allowed [N]."""
         return self.folder / f"{name}.npy"
 
     def queries(self, name, chunk):
@@ -58,9 +58,9 @@ class RankFiles:
         return self.folder / f"{setting.key}_{name}.npy"
 
 
-def stack_indexes(run, files, full):
+def stack_indexes(run, delta, files, full):
     """Load the run's pickled indexes once and lay them out for the workers to share."""
-    num_labels, config = run.dataset["num_labels"], run.config
+    num_labels, config = delta.num_labels, run.config
     files.folder.mkdir(parents=True, exist_ok=True)
     shapes = {"offsets": (config.num_buckets + 1, np.uint32), "labels": (num_labels, np.int32)}
     if full:
@@ -71,12 +71,16 @@ def stack_indexes(run, files, full):
         for name, (length, dtype) in shapes.items()
     }
     for i, chunk in enumerate(files.chunks):
-        index = load_index(run.paths.index(chunk), config.num_buckets, num_labels)
+        index = load_index(run.paths.index(chunk), config.num_buckets, delta.num_base)
+        index = delta.extend(index, chunk)
         stacks["offsets"][i], stacks["labels"][i] = index.offsets, index.labels
         if full:
             stacks["label_buckets"][i] = index.label_buckets()
     for stack in stacks.values():
         stack.flush()
+    allowed = delta.allowed()
+    if allowed is not None:
+        np.save(files.stacked("allowed"), allowed)
 
 
 def rank_block(files, settings, num_queries, k, floor, workers, prepare=lambda: None):
@@ -138,12 +142,17 @@ class _Worker:
             axis=1,
         )
 
+    def limits(self):
+        """Without the labels that were removed from the catalogue, if any were."""
+        allowed = self.files.stacked("allowed")
+        return retrieval.Limits(self.map(allowed)) if allowed.exists() else None
+
     def rank(self, setting, rows):
         if setting.m == FULL:
             weights = self.queries("probabilities", rows)
             weights = retrieval.score_weights(weights, setting.score, self.floor)
             label_buckets = self.map(self.files.stacked("label_buckets"))
-            return retrieval.rank_full(weights, label_buckets, self.k)
+            return retrieval.rank_full(weights, label_buckets, self.k, self.limits())
         weights = self.queries("values", rows, setting.m)
         return retrieval.rank(
             self.queries("buckets", rows, setting.m),
@@ -151,6 +160,7 @@ class _Worker:
             self.map(self.files.stacked("offsets")),
             self.map(self.files.stacked("labels")),
             self.k,
+            self.limits(),
         )
 
 
@@ -177,7 +187,9 @@ def _load_kernels():
     """The first call of a kernel loads its machine code: no query should be charged for it."""
     weights = np.ones((1, 1, 1), np.float32)
     offsets, labels = np.array([[0, 1]], np.uint32), np.zeros((1, 1), np.int32)
-    retrieval.rank(np.zeros((1, 1, 1), np.int32), weights, offsets, labels, 1)
+    limits = _worker.limits() and retrieval.Limits(np.ones(1, bool))
+    retrieval.rank(np.zeros((1, 1, 1), np.int32), weights, offsets, labels, 1, limits)
     label_buckets = _worker.files.stacked("label_buckets")
     if label_buckets.exists():
-        retrieval.rank_full(weights, np.zeros((1, 1), _worker.map(label_buckets).dtype), 1)
+        lone = np.zeros((1, 1), _worker.map(label_buckets).dtype)
+        retrieval.rank_full(weights, lone, 1, limits)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from solar_tf import retrieval
 from solar_tf.console import say, table
 from solar_tf.datasets.memory import as_inputs
 from solar_tf.datasets.vocabulary import Vocabulary
+from solar_tf.delta import Delta, read_delta
 from solar_tf.encoder import Inputs, probabilities
 from solar_tf.errors import UserError
 from solar_tf.labels import Labels
@@ -36,6 +37,14 @@ class Hit:
     evidence: tuple[float, ...] = ()  # what each of the K chunks adds to the score
 
 
+class _State(NamedTuple):
+    """What a search works on: replaced as a whole, so that it never changes under its hands."""
+
+    delta: Delta
+    models: list[dict[str, NDArray]]
+    labels: Labels
+
+
 class Searcher:
     """A trained run, ready to be asked; any number of threads may share one."""
 
@@ -50,23 +59,34 @@ class Searcher:
             self.token_weights = np.load(run.paths.token_weights, allow_pickle=False)
         self._pool = ThreadPoolExecutor(self.threads, "search")
         self._lock = threading.Lock()
-        self._load()
+        self._state = self._load(read_delta(run))
 
-    def _load(self) -> None:
+    def _load(self, delta: Delta) -> "_State":
         shapes = weight_shapes(self.run.config, self.run.input_dim)
-        self._models = [
-            load_weights(self.run.paths.chunk(c), shapes, mapped=True) for c in self.chunks
-        ]
-        self._labels = Labels.load(self.run, self.chunks)
+        folders = [delta.weights(self.run, chunk) for chunk in self.chunks]
+        models = [load_weights(folder, shapes, mapped=True) for folder in folders]
+        return _State(delta, models, Labels.load(self.run, self.chunks, delta))
+
+    def reload(self) -> bool:
+        """Take up what has changed in the catalogue; returns whether anything has.
+
+        Searches under way end with what they began with.
+        """
+        with self._lock:
+            delta = read_delta(self.run)
+            if delta.key == self._state.delta.key:
+                return False
+            self._state = self._load(delta)
+            return True
 
     @property
     def num_labels(self) -> int:
         """All labels that ever were, those removed included: every label is below it."""
-        return self._labels.num_labels
+        return self._state.labels.num_labels
 
     def title(self, label: int) -> str | None:
         """The title of a label, if it has one."""
-        return self._labels.title(label)
+        return self._state.labels.title(label)
 
     # What goes in.
 
@@ -92,12 +112,17 @@ class Searcher:
         inputs = self.inputs([text])
         if not inputs.known.all():
             return None
-        return self._probabilities(inputs)[0]
+        chunks = zip(self.chunks, self._state.models, strict=True)
+        return np.concatenate([probabilities(model, inputs.of_chunk(c)) for c, model in chunks])
 
-    def _probabilities(self, inputs):
-        """[n, K, B] float32."""
-        pairs = zip(self.chunks, self._models, strict=True)
-        return np.stack([probabilities(model, inputs.of_chunk(c)) for c, model in pairs], axis=1)
+    def top_buckets(self, inputs: Inputs, m: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The m likeliest buckets of every query, and their probabilities: [n, K, m]."""
+        floor = retrieval.EVIDENCE_FLOOR
+        return self._weights(self._state.models, inputs, m, "probability", floor)
+
+    def loads(self) -> NDArray[np.int64]:
+        """How many labels every bucket holds now, [K, B]."""
+        return np.diff(self._state.labels.offsets.astype(np.int64), axis=1)
 
     # What comes out.
 
@@ -108,55 +133,53 @@ class Searcher:
         m: int | None = 100,
         score: str = "evidence",
         floor: float = retrieval.EVIDENCE_FLOOR,
-        limits: retrieval.Limits | None = None,
-        explain: bool = False,
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32] | None]:
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The k best labels of every query: ids [n, k] padded with -1, scores [n, k].
 
         m is the number of buckets kept of each chunk; None for all of them (SOLAR-full).
-        The third result, if asked for, is what each chunk adds to each score, [n, k, K].
         """
-        labels, config = self._labels, self.run.config
+        return self._rank(self._state, inputs, k, m, score, floor, None, False)[:2]
+
+    def _rank(self, state, inputs, k, m, score, floor, limits, explain):
+        """The third result, if asked for, is what each chunk adds to each score, [n, k, K]."""
+        labels, config = state.labels, self.run.config
         m = None if m is None else min(m, config.num_buckets)
         if m is not None and m < 1:
             raise UserError(f"m={m}: keep at least one bucket of each chunk")
         if k < 1:
             raise UserError(f"k={k}: ask for at least one label")
+        if score not in retrieval.SCORES:
+            raise UserError(f"score={score!r}: choose one of {', '.join(retrieval.SCORES)}")
+        if not 0 < floor <= 1:
+            raise UserError(f"floor={floor}: give a probability above 0")
         limits = labels.limits(limits)
-        k_ranked = min(k, max(labels.num_labels, 1))
-        ids = np.full((inputs.num_queries, k_ranked), -1, np.int32)
-        scores = np.zeros((inputs.num_queries, k_ranked), np.float32)
+        ids = np.full((inputs.num_queries, k), -1, np.int32)
+        scores = np.zeros((inputs.num_queries, k), np.float32)
         terms = np.zeros((*ids.shape, len(self.chunks)), np.float32) if explain else None
+        k = min(k, labels.num_labels)
         wide = config.num_buckets if m is None else 2 * m
         block = int(np.clip(BLOCK_BYTES // (4 * len(self.chunks) * wide), 1, MOST_QUERIES))
         for start in range(0, inputs.num_queries, block):
-            rows = slice(start, min(start + block, inputs.num_queries))
-            part = inputs.part(rows.start, rows.stop)
-            buckets, weights = self._weights(part, m, score, floor)
+            part = inputs.part(start, min(start + block, inputs.num_queries))
+            buckets, weights = self._weights(state.models, part, m, score, floor)
 
-            def rank_part(piece, rows=rows, buckets=buckets, weights=weights):
+            def rank_part(piece, start=start, buckets=buckets, weights=weights):
+                rows = slice(start + piece.start, start + piece.stop)
                 if m is None:
-                    found = retrieval.rank_full(
-                        weights[piece], labels.label_buckets, k_ranked, limits
-                    )
+                    of = None, weights[piece]
+                    found = retrieval.rank_full(of[1], labels.label_buckets, k, limits)
                 else:
-                    found = retrieval.rank(
-                        buckets[piece], weights[piece], labels.offsets, labels.labels, k_ranked,
-                        limits,
-                    )  # fmt: skip
-                into = slice(rows.start + piece.start, rows.start + piece.stop)
-                ids[into], scores[into] = found[:2]
+                    of = buckets[piece], weights[piece]
+                    found = retrieval.rank(*of, labels.offsets, labels.labels, k, limits)
+                ids[rows, :k], scores[rows, :k] = found[:2]
                 if terms is not None:
-                    of = None if m is None else buckets[piece]
-                    terms[into] = retrieval.contributions(
-                        of, weights[piece], labels.label_buckets, found[0]
-                    )
+                    terms[rows, :k] = retrieval.contributions(*of, labels.label_buckets, found[0])
 
             self._in_threads(rank_part, part.num_queries)
         ids[~inputs.known], scores[~inputs.known] = -1, 0
         return ids, scores, terms
 
-    def _weights(self, inputs, m, score, floor):
+    def _weights(self, models, inputs, m, score, floor):
         """What the buckets of a block of queries add: buckets and weights [n, K, m], or all.
 
         One chunk at a time, so that its weights are read once for the whole block.
@@ -165,7 +188,7 @@ class Searcher:
         shape = num_queries, num_chunks, m or self.run.config.num_buckets
         weights = np.empty(shape, np.float32)
         buckets = np.empty(shape, np.int32) if m else None
-        for i, (chunk, model) in enumerate(zip(self.chunks, self._models, strict=True)):
+        for i, (chunk, model) in enumerate(zip(self.chunks, models, strict=True)):
             encoded = inputs.of_chunk(chunk)
             for start in range(0, num_queries, FORWARD_QUERIES):
                 stop = min(start + FORWARD_QUERIES, num_queries)
@@ -211,25 +234,29 @@ class Searcher:
         in so many chunks, `threshold` for scores that reach it. Without `explain`, hits say
         nothing of their chunks. A query without a known word has no hits.
         """
-        inputs = self.inputs(texts)
+        state, inputs = self._state, self.inputs(texts)
+        labels = state.labels
         limits = None
         if allow is not None or deny is not None or min_chunks > 0 or threshold > 0:
-            limits = retrieval.Limits(self._labels.mask(allow, deny), min_chunks, threshold)
-        ids, scores, terms = self.rank(inputs, k, m, score, floor, limits, explain)
-        labels = self._labels
-        found = []
-        for row in range(len(ids)):
-            count = int(np.count_nonzero(ids[row] >= 0))
-            hits = []
-            for i in range(count):
-                label, why = int(ids[row, i]), ()
-                if terms is not None:
-                    why = tuple(terms[row, i].tolist())
-                chunks = None if terms is None else sum(term > 0 for term in why)
-                value = float(scores[row, i])
-                hits.append(Hit(label, labels.title(label), value, chunks, why))
-            found.append(hits)
-        return found
+            limits = retrieval.Limits(labels.mask(allow, deny), min_chunks, threshold)
+        ids, scores, terms = self._rank(state, inputs, k, m, score, floor, limits, explain)
+        counts = np.count_nonzero(ids >= 0, axis=1)
+        columns = [ids.tolist(), scores.tolist(), terms.tolist() if explain else ids]
+        return [
+            [
+                Hit(
+                    label,
+                    labels.title(label),
+                    value,
+                    sum(term > 0 for term in why) if explain else None,
+                    tuple(why) if explain else (),
+                )
+                for label, value, why in zip(
+                    *(column[row][:count] for column in columns), strict=True
+                )
+            ]
+            for row, count in enumerate(counts)
+        ]
 
     def search(self, text: str, **options: Any) -> list[Hit]:
         """The best labels of one text; `options` are those of `search_batch`."""
@@ -240,11 +267,10 @@ class Searcher:
         title = self.title(label)
         if title is None:
             raise UserError(f"label {label} has no title to search by")
-        deny = np.zeros(self.num_labels, bool)
-        if options.get("deny") is not None:
-            deny |= ~self._labels.mask(None, options["deny"])
-        deny[label] = True
-        return self.search(title, **{**options, "deny": deny})
+        # One more than asked for: it finds itself, as a rule.
+        k = options.pop("k", 10)
+        found = self.search(title, k=k + 1, **options)
+        return [hit for hit in found if hit.label != label][:k]
 
 
 def _as_csr(array):

@@ -26,6 +26,7 @@ LAYERS = [
     "metrics",
     "datasets",  # a folder; inside it nothing goes round in a circle
     "index",
+    "delta",
     "geometry",
     "kernels",
     "retrieval",
@@ -37,6 +38,7 @@ LAYERS = [
     "scanning",
     "preprocessing",
     "cli",
+    "catalogue",
     "check",
     "--- TensorFlow may be imported below this line only ---",
     "batches",

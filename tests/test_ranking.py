@@ -5,6 +5,7 @@ import pytest
 
 from solar_tf import retrieval
 from solar_tf.config import SolarConfig
+from solar_tf.delta import read_delta
 from solar_tf.index import build_index, save_index
 from solar_tf.ranking import FULL, RankFiles, Setting, rank_block, stack_indexes
 from solar_tf.rundir import RunDirectory
@@ -32,7 +33,7 @@ class Block:
             dataset={"num_labels": NUM_LABELS},
         )
         self.files = RankFiles(folder / "scratch", CHUNKS)
-        stack_indexes(run, self.files, full=True)
+        stack_indexes(run, read_delta(run), self.files, full=True)
         self.probabilities = generator.random(
             (NUM_QUERIES, len(CHUNKS), NUM_BUCKETS), dtype=np.float32
         )
