@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar_tf import catalogue
-from solar_tf.catalogue import CHOICES
+from solar_tf.catalogue import CHOICES, WITHIN
 from solar_tf.config import SolarConfig
 from solar_tf.console import silence
 from solar_tf.datasets.memory import as_labels, open_arrays
@@ -210,14 +210,21 @@ class Solar:
     # A catalogue that changes.
 
     def add_labels(
-        self, titles: Sequence[str], how: str = "content", choices: int = CHOICES
+        self,
+        titles: Sequence[str],
+        how: str = "content",
+        choices: int = CHOICES,
+        within: float = WITHIN,
     ) -> NDArray[np.int64]:
         """Add labels by their titles, without training; returns their numbers.
 
-        Placed by "content" or by "hash": see `solar_tf.catalogue`. The run directory keeps them.
+        Placed by "content", among the `choices` likeliest buckets that have at least `within`
+        of the likeliest one's probability, or by "hash": see `solar_tf.catalogue`. The run
+        directory keeps them.
         """
         searcher = self.searcher
-        labels = catalogue.add_labels(searcher.run.paths.root, titles, how, choices, searcher)
+        root = searcher.run.paths.root
+        labels = catalogue.add_labels(root, titles, how, choices, within, searcher)
         searcher.reload()
         return labels
 

@@ -8,7 +8,7 @@
 
 New labels get the next numbers. Placed by content, the default, a title is run through the
 chunks like a query, and the label takes, among its likeliest buckets in each chunk, the one
-with the fewest labels; placed by hash, it takes the bucket that it would have had in training
+with the fewest labels. Placed by hash, it takes the bucket that it would have had in training
 (§3.1), where only training could make queries find it. The changes are small files beside the
 run (docs/catalogue.md); infer.py and running searchers take them up.
 """
@@ -31,7 +31,8 @@ from solar_tf.rundir import Run, open_run
 from solar_tf.search import Searcher
 
 WAYS = ("content", "hash")
-CHOICES = 3  # likeliest buckets among which a label takes the emptiest: docs/catalogue.md
+CHOICES = 10  # likeliest buckets among which a label takes the emptiest: docs/catalogue.md
+WITHIN = 0.5  # of the first one's probability that the others must have
 BLOCK = 1024  # titles that are placed together
 
 
@@ -43,7 +44,11 @@ def place_by_hash(run: Run, first: int, count: int) -> NDArray[np.int32]:
 
 
 def place_by_content(
-    searcher: Searcher, titles: Sequence[str], buckets: NDArray[np.int32], choices: int = CHOICES
+    searcher: Searcher,
+    titles: Sequence[str],
+    buckets: NDArray[np.int32],
+    choices: int = CHOICES,
+    within: float = WITHIN,
 ) -> int:
     """Choose buckets by title, for the searcher's chunks, in place of `buckets` [K, count].
 
@@ -57,24 +62,25 @@ def place_by_content(
             part = list(titles[start : start + BLOCK])
             inputs = searcher.inputs(part)
             unknown += int(np.count_nonzero(~inputs.known))
-            likeliest, _ = searcher.top_buckets(inputs, choices)  # [n, K, choices]
+            likeliest, values = searcher.top_buckets(inputs, choices)  # [n, K, choices]
+            near = (values >= within * values[:, :, :1]) & inputs.known[:, None, None]
             for i, chunk in enumerate(searcher.chunks):
                 into = buckets[chunk, start : start + len(part)]
-                _take_emptiest(np.ascontiguousarray(likeliest[:, i]), inputs.known, loads[i], into)
+                _take_emptiest(likeliest[:, i].copy(), near[:, i].copy(), loads[i], into)
             bar.update(len(part))
     return unknown
 
 
 @compiled
-def _take_emptiest(likeliest, known, loads, buckets):
+def _take_emptiest(likeliest, near, loads, buckets):
     """One label after another, since each one is a load for the next."""
     for i in range(len(likeliest)):
-        if known[i]:
-            best = likeliest[i, 0]
-            for bucket in likeliest[i]:  # of equal loads the likelier
-                if loads[bucket] < loads[best]:
-                    best = bucket
-            buckets[i] = best
+        if near[i, 0]:
+            buckets[i] = likeliest[i, 0]
+            for j in range(1, likeliest.shape[1]):
+                # Of equal loads the likelier.
+                if near[i, j] and loads[likeliest[i, j]] < loads[buckets[i]]:
+                    buckets[i] = likeliest[i, j]
         loads[buckets[i]] += 1
 
 
@@ -83,6 +89,7 @@ def add_labels(
     titles: Sequence[str],
     how: str = "content",
     choices: int = CHOICES,
+    within: float = WITHIN,
     searcher: Searcher | None = None,
 ) -> NDArray[np.int64]:
     """Add labels to a run; returns their numbers."""
@@ -107,7 +114,7 @@ def add_labels(
             if searcher is None or searcher.chunks != chunks:
                 searcher = Searcher(run, chunks)
             searcher.reload()
-            place_by_content(searcher, titles, buckets, choices)
+            place_by_content(searcher, titles, buckets, choices, within)
         if titles:
             delta.append(run, before, titles, buckets)
     return np.arange(first, first + len(titles))
@@ -158,6 +165,8 @@ def _parser():
     command.add_argument("--how", choices=WAYS, default=WAYS[0], help="to place them by [content]")
     text = f"likeliest buckets among which the emptiest is taken [{CHOICES}]"
     command.add_argument("--choices", type=int, default=CHOICES, help=text)
+    text = f"share of the likeliest one's probability that they must have [{WITHIN}]"
+    command.add_argument("--within", type=float, default=WITHIN, help=text)
     command = _command(commands, "remove", _remove, "labels that must not be found any more")
     command.add_argument("labels", nargs="*", type=int, metavar="LABEL")
     command.add_argument("--file", help="more of them, a number a line")
@@ -174,7 +183,8 @@ def _command(commands, name, run, text):
 
 
 def _add(args):
-    labels = add_labels(args.run, read_label_titles(args.titles), args.how, args.choices)
+    titles = read_label_titles(args.titles)
+    labels = add_labels(args.run, titles, args.how, args.choices, args.within)
     if len(labels):
         say(f"{len(labels):,} labels added: {labels[0]} to {labels[-1]}")
     _list(args)
