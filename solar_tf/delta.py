@@ -56,7 +56,7 @@ class Delta:
             return index
         order = np.argsort(added, kind="stable")
         # New labels are larger than all others: each goes to the end of its bucket.
-        places = index.offsets[added[order].astype(np.int64) + 1]
+        places = index.offsets[added[order] + 1].astype(np.int64)
         labels = np.insert(index.labels, places, (self.num_base + order).astype(np.int32))
         sizes = np.bincount(added, minlength=index.num_buckets)
         offsets = index.offsets.copy()
