@@ -78,12 +78,15 @@ class Delta:
         return run.paths.tuned_chunk(self.tuned, chunk)
 
 
-def read_delta(run):
-    """The changes of a run up to now; most runs have none."""
+def read_delta(run, remember=True):
+    """The changes of a run up to now; most runs have none.
+
+    Files are verified first; what is remembered as verified is not read through again.
+    """
     content = _read_manifest(run)
     for _ in range(TRIES):
         try:
-            return _read_segments(run, content)
+            return _read_segments(run, content, remember)
         except UserError:
             # Compaction deletes segments that a reader of the old manifest still wants.
             before, content = content, _read_manifest(run)
@@ -111,10 +114,10 @@ def _read_manifest(run):
     return content
 
 
-def _read_segments(run, content):
+def _read_segments(run, content, remember):
     """Put the segments of a manifest together, trusting none of them."""
     num_base, config = run.dataset["num_labels"], run.config
-    verify(run.paths.root, content["segments"], "restore it from a copy")
+    verify(run.paths.root, content["segments"], "restore it from a copy", remember)
     titles, buckets = [], [np.zeros((config.num_chunks, 0), np.int32)]
     removed = np.zeros(0, np.int32)
     num_labels = num_base

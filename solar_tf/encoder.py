@@ -9,6 +9,7 @@ import scipy.sparse
 from scipy.special import expit
 
 from solar_tf import features, hashing
+from solar_tf.precision import multiply, multiply_active, multiply_rows
 
 FEW = 4  # queries, up to which reading parts of the output layer beats a matrix product
 
@@ -55,13 +56,14 @@ class Inputs:
 
 
 def probabilities(model, inputs):
-    """One chunk's forward pass (§3.2): inputs [n, input_dim], dense or CSR -> [n, B] float32."""
-    hidden = np.maximum(inputs @ model["hidden_kernel"] + model["hidden_bias"], 0)
-    kernel, bias = model["output_kernel"], model["output_bias"]
+    """One chunk's forward pass (§3.2): inputs [n, input_dim], dense or CSR -> [n, B] float32.
+
+    The model's weights may be stored in any precision.
+    """
+    first = multiply_rows if scipy.sparse.issparse(inputs) else multiply
+    hidden = np.maximum(first(model, "hidden_kernel", inputs) + model["hidden_bias"], 0)
     if len(hidden) > FEW:
-        return expit(hidden @ kernel + bias)
-    logits = np.empty((len(hidden), len(bias)), np.float32)
-    for row, units in enumerate(hidden):
-        active = np.flatnonzero(units)
-        logits[row] = units[active] @ kernel[active] + bias
-    return expit(logits)
+        logits = multiply(model, "output_kernel", hidden)
+    else:
+        logits = np.stack([multiply_active(model, "output_kernel", units) for units in hidden])
+    return expit(logits + model["output_bias"])

@@ -19,7 +19,7 @@ from solar_tf.encoder import Inputs, probabilities
 from solar_tf.errors import UserError
 from solar_tf.labels import Labels
 from solar_tf.rundir import Run, open_run
-from solar_tf.weights import load_weights, weight_shapes
+from solar_tf.weights import load_stored, weight_shapes
 
 BLOCK_BYTES = 2.5e8  # of the buckets of the queries that are ranked together
 MOST_QUERIES = 4096  # of a block
@@ -64,7 +64,7 @@ class Searcher:
     def _load(self, delta: Delta) -> "_State":
         shapes = weight_shapes(self.run.config, self.run.input_dim)
         folders = [delta.weights(self.run, chunk) for chunk in self.chunks]
-        models = [load_weights(folder, shapes, mapped=True) for folder in folders]
+        models = [load_stored(folder, shapes) for folder in folders]
         return _State(delta, models, Labels.load(self.run, self.chunks, delta))
 
     def reload(self) -> bool:

@@ -1,0 +1,1 @@
+"""A trained run for other programs; one module for each target: docs/export.md."""
