@@ -9,6 +9,7 @@ there is any.
 import sys
 from pathlib import Path
 
+from solar_tf import delta
 from solar_tf.checksums import MEMORY, are_facts, verify
 from solar_tf.cli import errors_explained
 from solar_tf.console import progress, say, size, table
@@ -19,7 +20,7 @@ from solar_tf.rundir import TEMPORARY, Run, RunDirectory, read_config, read_json
 from solar_tf.storage import verify_arrays
 from solar_tf.weights import load_weights, read_state, verify_weights, weight_shapes
 
-STAGES = ("preprocess.py", "train.py", "infer.py", "python -m solar_tf.baselines")
+STAGES = ("preprocess.py", "train.py", "infer.py", "python -m solar_tf.baselines", delta.COMMAND)
 
 
 class Report:
@@ -64,7 +65,7 @@ def check(root):
     files = content.get("files", {}) | summary.pop("files")
     seeds = tuple(content["seeds"])
     run = Run(paths, content["config"], content["dataset"], seeds, summary, files)
-    jobs = [*_preprocessed(run), *_trained(run), *_inferred(run)]
+    jobs = [*_preprocessed(run), *_trained(run), *_inferred(run), *_changed(run)]
     with progress(len(jobs), "checking", "file") as bar:
         for job in jobs:
             report.look(*job)
@@ -136,6 +137,17 @@ def _inferred(run):
         for path in sorted(folder.glob(f"{pattern}.json")):
             if path != run.paths.config and path.name != MEMORY:
                 yield stage, [path], read_json, path, f"delete it and run {stage} again"
+
+
+def _changed(run):
+    """The catalogue since training: segments, and tuned weights."""
+    paths, shapes = run.paths, weight_shapes(run.config, run.input_dim)
+    if not paths.catalogue_manifest.exists():
+        return
+    segments = sorted(paths.catalogue.glob("segment_*.npz"))
+    yield STAGES[4], [paths.catalogue_manifest, *segments], delta.read_delta, run, False
+    for folder in sorted(paths.tuned_folder.glob("tuning_*/chunk_*")):
+        yield STAGES[4], _files(folder), _chunk, folder, shapes
 
 
 def _print(report):

@@ -1,8 +1,22 @@
 """What a person sees: progress bars and tables."""
 
+import contextlib
+import contextvars
 import sys
 
 from tqdm import tqdm
+
+_silent = contextvars.ContextVar("silent", default=False)
+
+
+@contextlib.contextmanager
+def silence():
+    """Say nothing and draw no bars within the block, in this thread."""
+    token = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(token)
 
 
 def progress(total, what, unit, initial=0, line=0):
@@ -13,7 +27,7 @@ def progress(total, what, unit, initial=0, line=0):
         unit=unit,
         unit_scale=True,
         initial=initial,
-        disable=None,  # draws on terminals only
+        disable=_silent.get() or None,  # None: draws on terminals only
         leave=False,
         file=sys.stderr,
         dynamic_ncols=True,
@@ -24,8 +38,9 @@ def progress(total, what, unit, initial=0, line=0):
 
 def say(text):
     """Print a line without breaking a progress bar."""
-    tqdm.write(text, file=sys.stdout)
-    sys.stdout.flush()
+    if not _silent.get():
+        tqdm.write(text, file=sys.stdout)
+        sys.stdout.flush()
 
 
 def table(header, rows):

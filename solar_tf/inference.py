@@ -19,6 +19,7 @@ import numpy as np
 from solar_tf import retrieval
 from solar_tf.batches import damage_explained, read_batches
 from solar_tf.console import progress, say, table
+from solar_tf.delta import read_delta
 from solar_tf.errors import UserError
 from solar_tf.metrics import MetricSums, filter_pairs, inverse_propensity
 from solar_tf.model import ChunkModel, inputs_of
@@ -66,7 +67,8 @@ def infer(
     if not num_queries:
         raise UserError(f"{root}: the dataset has no test rows: ask with --query instead")
     top_buckets = sorted({min(m, run.config.num_buckets) for m in top_buckets}, reverse=True)
-    top_labels = min(top_labels, run.dataset["num_labels"])
+    delta = read_delta(run)
+    top_labels = min(top_labels, delta.num_labels)
     settings = [
         Setting(m, score) for score in scores for m in (*([FULL] if full else []), *top_buckets)
     ]
@@ -76,7 +78,7 @@ def infer(
         subset = None if len(chunks) == run.config.num_chunks else len(chunks)
         sweep(run.paths.topm_folder, run.paths.metrics(subset), run.paths.predictions(subset))
         stage = (stage or Inference)(
-            run, chunks, settings, floor, top_labels, workers, scratch_bytes, label_shards
+            run, delta, chunks, settings, floor, top_labels, workers, scratch_bytes, label_shards
         )
         result = read_json(run.paths.metrics(subset))
         if result is None or result.get("key") != stage.key or not stage.predicted(subset):
@@ -92,9 +94,9 @@ class Inference:
     most_queries = MOST_QUERIES
 
     def __init__(
-        self, run, chunks, settings, floor, top_labels, workers, scratch_bytes, label_shards
+        self, run, delta, chunks, settings, floor, top_labels, workers, scratch_bytes, label_shards
     ):
-        self.run, self.chunks, self.settings = run, chunks, settings
+        self.run, self.delta, self.chunks, self.settings = run, delta, chunks, settings
         self.floor, self.top_labels, self.workers = floor, top_labels, workers
         self.max_m = max((setting.m for setting in settings), default=0)
         self.full = any(setting.m == FULL for setting in settings)
@@ -103,8 +105,8 @@ class Inference:
         self.filter = removed_labels(run)
         # So many labels are left when those of the filter have gone.
         most_filtered = int(np.diff(self.filter[0]).max(initial=0))
-        self.num_ranked = min(top_labels + most_filtered, run.dataset["num_labels"])
-        ranges = label_ranges(run.dataset["num_labels"], label_shards)
+        self.num_ranked = min(top_labels + most_filtered, delta.num_labels)
+        ranges = label_ranges(delta.num_labels, label_shards)
         self.files = RankFiles(run.paths.scratch, chunks, tuple(ranges))
         batches = math.ceil(min(self.num_queries, self.most_queries) / BATCH_SIZE)
         if self.full:
@@ -116,8 +118,9 @@ class Inference:
             (start, min(start + self.block_size, self.num_queries))
             for start in range(0, self.num_queries, self.block_size)
         ]
-        self.weights = {chunk: _weights_key(run, chunk) for chunk in chunks}
-        self.key = _key(self.weights, [s.key for s in settings], floor, top_labels, self.block_size)
+        self.weights = {chunk: _weights_key(delta.weights(run, chunk)) for chunk in chunks}
+        facts = self.weights, [s.key for s in settings], floor, top_labels, self.block_size
+        self.key = _key(*facts, *([delta.key] if delta.segments else []))
 
     def predicted(self, subset):
         return self.run.paths.predictions(subset).exists()
@@ -126,6 +129,7 @@ class Inference:
         """Do what is missing, block by block; write predictions and metrics."""
         paths = self.run.paths
         counts = np.load(paths.label_counts, allow_pickle=False)
+        counts = np.pad(counts, (0, self.delta.num_added))
         rows = self.run.summary["train"]["rows"]
         inverse = inverse_propensity(counts, rows, *self.run.dataset["propensity"])
         sums = {s.key: MetricSums(inverse, KS, RECALL_AT) for s in self.settings}
@@ -146,7 +150,7 @@ class Inference:
             "dataset": self.run.dataset["name"],
             "num_chunks": len(self.chunks),
             "num_queries": self.num_queries,
-            "num_labels": self.run.dataset["num_labels"],
+            "num_labels": self.delta.num_labels - len(self.delta.removed),
             "cores": len(os.sched_getaffinity(0)),
             "evidence_floor": self.floor,
             "training_seconds": sum(
@@ -185,7 +189,8 @@ class Inference:
         """Rank a block of queries."""
         start, stop = self.blocks[block]
         if not self.files.stacked("labels", 0).exists():
-            stack_indexes(self.run, self.files, self.full, range(len(self.files.ranges)))
+            shards = range(len(self.files.ranges))
+            stack_indexes(self.run, self.delta, self.files, self.full, shards)
         costs = {"forward": 0.0, "top_m": 0.0}
 
         def prepare():
@@ -252,7 +257,8 @@ class Inference:
 
         if self.max_m:  # compiles, or loads what was compiled before
             retrieval.top_buckets(np.zeros((1, self.max_m), np.float32), self.max_m)
-        self.model = load_model(self.run, chunk, self.model)
+        folder = self.delta.weights(self.run, chunk)
+        self.model = load_model(self.run, chunk, self.model, folder)
         forward, pending, done = 0.0, [], 0
         with (
             progress(num_queries, f"chunk {chunk}: forward", "query") as bar,
@@ -299,14 +305,17 @@ def _key(*facts):
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def _weights_key(run, chunk):
-    return read_state(run.paths.chunk(chunk))["sha256"]
+def _weights_key(folder):
+    return read_state(folder)["sha256"]
 
 
-def load_model(run, chunk, model=None):
-    """A trained chunk; in the place of another, whose traced function it takes over."""
+def load_model(run, chunk, model=None, folder=None):
+    """A trained chunk; in the place of another, whose traced function it takes over.
+
+    Its weights are those in `folder`, if they are not as they were trained.
+    """
     shapes = weight_shapes(run.config, run.input_dim)
-    weights = load_weights(run.paths.chunk(chunk), shapes, mapped=True)
+    weights = load_weights(folder or run.paths.chunk(chunk), shapes, mapped=True)
     if model is None:
         dense = run.dataset["kind"] == "dense"
         return ChunkModel(run.config, run.input_dim, chunk, dense=dense, weights=weights)

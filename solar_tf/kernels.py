@@ -5,6 +5,12 @@ the complement of an int32 id. Such keys order as integers exactly as the projec
 ranks, higher score first and then the lower id, and the key 0 is worse than any
 label: it decodes to the padding, id -1 and score 0.
 
+Both rankings take `limits`: None, or what a label must satisfy to be ranked, a tuple of
+    allowed    bool [N]   whether it may be found at all
+    min_chunks int        in how many chunks a bucket of positive weight must hold it
+    least      float32    its score, at the least
+None is a type of its own, for which numba compiles the loops without the tests.
+
 Nothing here imports TensorFlow: spawned workers load this module and must start fast.
 """
 
@@ -196,21 +202,31 @@ def _scatter_hits(labels, weights, starts, stops, low, tile_bits, cursors, hits)
 
 
 @compiled
-def _rank_tile(hits, bound, scores, heap):
+def _rank_tile(hits, bound, scores, heap, limits, chunks):
     """Sum up a tile's hits in their order and offer its labels to the heap.
 
     Labels whose score has bits under `bound` are out. Returns the tile's number of
-    labels and the risen bound; leaves `scores`, of a power of two, empty again.
+    labels and the risen bound; leaves `scores`, of a power of two, and `chunks`, the
+    number of hits of each label where it matters, empty again.
     """
     place = np.uint64(len(scores) - 1)
     bits = scores.view(np.int32)
     for hit in hits:
         scores[(hit >> HALF) & place] += np.uint32(hit & LOW_HALF).view(np.float32)
+    if limits is not None and limits[1] > 0:
+        for hit in hits:
+            chunks[(hit >> HALF) & place] += (hit & LOW_HALF) != 0
     found = 0
     for hit in hits:
         label = hit >> HALF
         score = bits[label & place]
         bits[label & place] = EMPTY
+        if limits is not None:
+            allowed, min_chunks, least = limits
+            in_chunks = chunks[label & place]
+            chunks[label & place] = 0
+            if in_chunks < min_chunks or score < _bits(least) or not allowed[label]:
+                continue
         found += score >= 0  # not so at the label's second hit
         if score >= bound:
             _offer(heap, _key(score, label))
@@ -219,14 +235,15 @@ def _rank_tile(hits, bound, scores, heap):
 
 
 @compiled
-def rank_keys(buckets, weights, offsets, labels, tile_bits, span, keys, candidates):
+def rank_keys(buckets, weights, offsets, labels, limits, tile_bits, span, keys, candidates):
     """The k best labels in the hit buckets (§3.3), by exact float32 sums in chunk order.
 
     buckets, weights [Q, K, m], offsets [K, B+1], labels [K, N] -> keys uint64 [Q, k],
-    candidates int64 [Q]. A sum in an array of all N labels would miss the cache at every
-    hit. So the hits are first sorted by tile, a range of 2**tile_bits labels, which keeps
-    the chunks' order within a tile; each tile is then summed in the L1 cache. At most
-    `span` tiles, or those of about MOST_HITS hits, are filled at a time.
+    candidates int64 [Q], the labels found within the limits. A sum in an array of all N
+    labels would miss the cache at every hit. So the hits are first sorted by tile, a range of
+    2**tile_bits labels, which keeps the chunks' order within a tile; each tile is then summed
+    in the L1 cache. At most `span` tiles, or those of about MOST_HITS hits, are filled at a
+    time.
     """
     num_queries, num_chunks, m = buckets.shape
     num_labels, k = labels.shape[1], keys.shape[1]
@@ -237,13 +254,16 @@ def rank_keys(buckets, weights, offsets, labels, tile_bits, span, keys, candidat
     ends = np.empty((num_chunks, m), np.int64)
     hits = np.empty(0, np.uint64)
     scores = np.full(tile_size, -0.0, np.float32)
+    chunks = np.zeros(tile_size if limits is not None else 0, np.int32)
     for q in range(num_queries):
         for chunk in range(num_chunks):
             for j in range(m):
                 bucket = buckets[q, chunk, j]
                 starts[chunk, j] = offsets[chunk, bucket]
                 ends[chunk, j] = offsets[chunk, bucket + 1]
-        bound = _bits(_certain_score(weights[q], starts, ends, k))
+        bound = np.int32(0)
+        if limits is None:
+            bound = _bits(_certain_score(weights[q], starts, ends, k))
         num_hits = (ends - starts).sum()
         tiles = max(1, min(span, num_tiles, MOST_HITS * num_tiles // (num_hits + 1)))
         counts = np.empty(tiles, np.int64)
@@ -259,7 +279,7 @@ def rank_keys(buckets, weights, offsets, labels, tile_bits, span, keys, candidat
             _scatter_hits(labels, weights[q], starts, stops, low, tile_bits, cursors, hits)
             for tile in range(tiles):
                 tile_hits = hits[firsts[tile] : firsts[tile] + counts[tile]]
-                tile_found, bound = _rank_tile(tile_hits, bound, scores, heap)
+                tile_found, bound = _rank_tile(tile_hits, bound, scores, heap, limits, chunks)
                 found += tile_found
             starts, stops = stops, starts
         keys[q] = np.sort(heap)[::-1]
@@ -267,8 +287,20 @@ def rank_keys(buckets, weights, offsets, labels, tile_bits, span, keys, candidat
 
 
 @compiled
-def full_keys(weights, label_buckets, block, keys):
-    """SOLAR-full (§3.3): weights [Q, K, B], label_buckets [K, N] -> keys uint64 [Q, k].
+def _add_up(table, label_buckets, low, sums):
+    """The sums of a block of labels, for LANES queries, in chunk order."""
+    sums[:] = 0
+    high = low + len(sums) // LANES
+    for chunk in range(len(table)):
+        buckets, terms = label_buckets[chunk, low:high], table[chunk].ravel()
+        for i in range(len(buckets)):
+            _add_lanes(sums, i * LANES, terms, np.int64(buckets[i]) * LANES)
+
+
+@compiled
+def full_keys(weights, label_buckets, limits, block, keys, candidates):
+    """SOLAR-full (§3.3): weights [Q, K, B], label_buckets [K, N] -> keys uint64 [Q, k],
+    candidates int64 [Q], the labels within the limits.
 
     Loading weights at random takes most of the time, so LANES queries go together and
     share the loads; their sums for a block of labels stay in cache from chunk to chunk.
@@ -277,24 +309,36 @@ def full_keys(weights, label_buckets, block, keys):
     num_labels = label_buckets.shape[1]
     block = max(1, min(block, num_labels))
     table = np.zeros((num_chunks, num_buckets, LANES), np.float32)
-    scores = np.empty((block, LANES), np.float32)
-    sums = scores.ravel()  # the same memory
+    scores = np.empty(block * LANES, np.float32)
+    candidates[:] = num_labels
+    if limits is not None:
+        # Chunks are counted as scores are summed: 1 for every positive weight.
+        ones = np.zeros_like(table) if limits[1] > 0 else table
+        chunks = np.zeros(block * LANES, np.float32)
     for first in range(0, num_queries, LANES):
         lanes = min(LANES, num_queries - first)
         for lane in range(lanes):
             table[:, :, lane] = weights[first + lane]
             keys[first + lane] = 0
+        if limits is not None:
+            candidates[first : first + lanes] = 0
+            if limits[1] > 0:
+                ones[:] = np.sign(table)
         for low in range(0, num_labels, block):
-            scores[:] = 0
-            for chunk in range(num_chunks):
-                buckets, terms = label_buckets[chunk, low : low + block], table[chunk].ravel()
-                for i in range(len(buckets)):
-                    _add_lanes(sums, i * LANES, terms, np.int64(buckets[i]) * LANES)
+            _add_up(table, label_buckets, low, scores)
+            if limits is not None and limits[1] > 0:
+                _add_up(ones, label_buckets, low, chunks)
             for lane in range(lanes):
                 heap = keys[first + lane]
                 bound = _key_bits(heap[0])
                 for i in range(min(block, num_labels - low)):
-                    bits = _bits(scores[i, lane])
+                    bits = _bits(scores[i * LANES + lane])
+                    if limits is not None:
+                        allowed, min_chunks, least = limits
+                        in_chunks = chunks[i * LANES + lane]
+                        if in_chunks < min_chunks or bits < _bits(least) or not allowed[low + i]:
+                            continue
+                        candidates[first + lane] += 1
                     if bits >= bound:
                         _offer(heap, _key(bits, low + i))
                         bound = _key_bits(heap[0])

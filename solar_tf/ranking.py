@@ -50,7 +50,7 @@ class RankFiles:
     block: int = 0
 
     def stacked(self, name, shard):
-        """offsets [K, B+1] and labels [K, N] of a shard's indexes, and label_buckets [K, N]."""
+        """Of a shard: offsets [K, B+1], labels and label_buckets [K, N], allowed [N]."""
         return self.folder / f"{name}_of_shard_{shard:03d}.npy"
 
     def queries(self, name, chunk):
@@ -62,13 +62,14 @@ class RankFiles:
         return self.folder / f"{setting.key}_{shard:03d}_{name}.npy"
 
 
-def stack_indexes(run, files, full, shards):
+def stack_indexes(run, delta, files, full, shards):
     """Load the run's pickled indexes once and lay out those of the shards for the workers."""
     config = run.config
     files.folder.mkdir(parents=True, exist_ok=True)
     stacks = {shard: _new_stacks(config, files, full, shard) for shard in shards}
     for i, chunk in enumerate(files.chunks):
-        whole = load_index(run.paths.index(chunk), config.num_buckets, run.dataset["num_labels"])
+        whole = load_index(run.paths.index(chunk), config.num_buckets, delta.num_base)
+        whole = delta.extend(whole, chunk)
         for shard, stack in stacks.items():
             index = whole
             if len(files.ranges) > 1:
@@ -79,6 +80,10 @@ def stack_indexes(run, files, full, shards):
     for stack in stacks.values():
         for array in stack.values():
             array.flush()
+    allowed = delta.allowed()
+    if allowed is not None:
+        for shard in stacks:
+            np.save(files.stacked("allowed", shard), allowed[slice(*files.ranges[shard])])
 
 
 def _new_stacks(config, files, full, shard):
@@ -168,14 +173,18 @@ class Ranker:
             axis=1,
         )
 
+    def limits(self, shard):
+        """Without the labels that were removed from the catalogue, if any were."""
+        allowed = self.files.stacked("allowed", shard)
+        return retrieval.Limits(self.map(allowed)) if allowed.exists() else None
+
     def rank(self, setting, shard, rows):
         """Ids [Q, k], scores [Q, k] and candidates [Q]; labels are numbered from the shard's."""
         if setting.m == FULL:
             weights = self.queries("probabilities", rows)
             weights = retrieval.score_weights(weights, setting.score, self.floor)
             label_buckets = self.map(self.files.stacked("label_buckets", shard))
-            ids, scores = retrieval.rank_full(weights, label_buckets, self.k)
-            return ids, scores, np.full(len(ids), label_buckets.shape[1])
+            return retrieval.rank_full(weights, label_buckets, self.k, self.limits(shard))
         weights = self.queries("values", rows, setting.m)
         return retrieval.rank(
             self.queries("buckets", rows, setting.m),
@@ -183,6 +192,7 @@ class Ranker:
             self.map(self.files.stacked("offsets", shard)),
             self.map(self.files.stacked("labels", shard)),
             self.k,
+            self.limits(shard),
         )
 
 
@@ -209,7 +219,9 @@ def _load_kernels():
     """The first call of a kernel loads its machine code: no query should be charged for it."""
     weights = np.ones((1, 1, 1), np.float32)
     offsets, labels = np.array([[0, 1]], np.uint32), np.zeros((1, 1), np.int32)
-    retrieval.rank(np.zeros((1, 1, 1), np.int32), weights, offsets, labels, 1)
+    limits = _worker.limits(0) and retrieval.Limits(np.ones(1, bool))
+    retrieval.rank(np.zeros((1, 1, 1), np.int32), weights, offsets, labels, 1, limits)
     label_buckets = _worker.files.stacked("label_buckets", 0)
     if label_buckets.exists():
-        retrieval.rank_full(weights, np.zeros((1, 1), _worker.map(label_buckets).dtype), 1)
+        lone = np.zeros((1, 1), _worker.map(label_buckets).dtype)
+        retrieval.rank_full(weights, lone, 1, limits)

@@ -6,12 +6,22 @@ as float32, and rank by higher score, then lower label. `solar_tf.ranking` sprea
 queries over processes.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from solar_tf import kernels
 
 SCORES = ("probability", "evidence")
 EVIDENCE_FLOOR = 1e-4  # not in the paper: docs/paper_notes.md
+
+
+class Limits(NamedTuple):
+    """What labels must satisfy to be ranked, tested while they are and not afterwards."""
+
+    allowed: np.ndarray  # bool [N]
+    min_chunks: int = 0  # with a bucket of positive weight that holds the label
+    least: float = 0.0  # score
 
 
 def score_weights(probabilities, score="probability", floor=EVIDENCE_FLOOR):
@@ -48,7 +58,7 @@ def top_buckets(probabilities, m):
     return buckets, values
 
 
-def rank(buckets, weights, offsets, labels, k):
+def rank(buckets, weights, offsets, labels, k, limits=None):
     """The k best labels among those in the hit buckets (§3.3).
 
     buckets [Q, K, m], distinct within a chunk, in any order (fastest by descending
@@ -57,8 +67,8 @@ def rank(buckets, weights, offsets, labels, k):
     labels[c, offsets[c, b]:offsets[c, b+1]].
 
     Returns ids int32 [Q, k] padded with -1, scores float32 [Q, k] padded with 0, and
-    candidates int64 [Q], the number of distinct labels in the hit buckets. A label
-    whose hits all weigh 0 is a candidate with score 0.
+    candidates int64 [Q], the number of distinct labels in the hit buckets, within the
+    `limits`. A label whose hits all weigh 0 is a candidate with score 0.
     """
     buckets, weights = np.ascontiguousarray(buckets, np.int32), _checked(weights)
     num_chunks, num_offsets = offsets.shape
@@ -70,17 +80,18 @@ def rank(buckets, weights, offsets, labels, k):
     _check_range(buckets, num_offsets - 1)
     keys = _empty_keys(len(buckets), k)
     candidates = np.zeros(len(buckets), np.int64)
-    kernels.rank_keys(
-        buckets, weights, offsets, labels, kernels.TILE_BITS, kernels.SPAN, keys, candidates
-    )
+    limits = _checked_limits(limits, labels.shape[1])
+    tiling = kernels.TILE_BITS, kernels.SPAN
+    kernels.rank_keys(buckets, weights, offsets, labels, limits, *tiling, keys, candidates)
     return *decode_keys(keys), candidates
 
 
-def rank_full(weights, label_buckets, k):
+def rank_full(weights, label_buckets, k, limits=None):
     """SOLAR-full (§3.3): the k best of all labels, without a shortlist.
 
     weights float32 [Q, K, B], none negative; label_buckets [K, N], each label's bucket in
-    each chunk. Returns ids int32 [Q, k] padded with -1, scores float32 [Q, k] padded with 0.
+    each chunk. Returns ids int32 [Q, k] padded with -1, scores float32 [Q, k] padded with 0,
+    and candidates int64 [Q], the number of labels within the `limits`.
     """
     weights = _checked(weights)
     if weights.shape[1] != len(label_buckets):
@@ -89,8 +100,43 @@ def rank_full(weights, label_buckets, k):
         )
     _check_range(label_buckets, weights.shape[2])
     keys = _empty_keys(len(weights), k)
-    kernels.full_keys(weights, label_buckets, kernels.FULL_BLOCK, keys)
-    return decode_keys(keys)
+    candidates = np.zeros(len(weights), np.int64)
+    limits = _checked_limits(limits, label_buckets.shape[1])
+    kernels.full_keys(weights, label_buckets, limits, kernels.FULL_BLOCK, keys, candidates)
+    return *decode_keys(keys), candidates
+
+
+def contributions(buckets, weights, label_buckets, ids):
+    """What each chunk adds to the scores of ranked labels, float32 [Q, k, K]; 0 for padding.
+
+    Takes what the ranking took, and its `ids` [Q, k]; `buckets` is None of a full ranking.
+    """
+    terms = np.zeros((*ids.shape, weights.shape[1]), np.float32)
+    if buckets is None:
+        queries = np.arange(len(ids))[:, None]
+        for chunk in range(weights.shape[1]):
+            of = label_buckets[chunk, ids].astype(np.int64)
+            terms[:, :, chunk] = weights[queries, chunk, of]
+        terms[ids < 0] = 0
+    elif terms.size:
+        table = np.zeros(int(max(buckets.max(), label_buckets[:, ids].max())) + 1, np.float32)
+        _fill_terms(buckets, weights, label_buckets, ids, table, terms)
+    return terms
+
+
+@kernels.compiled
+def _fill_terms(buckets, weights, label_buckets, ids, table, terms):
+    """Look the labels up in `table` [B], which holds one chunk's weights at a time."""
+    for q in range(len(ids)):
+        for chunk in range(buckets.shape[1]):
+            hit = buckets[q, chunk]
+            for j in range(len(hit)):
+                table[hit[j]] = weights[q, chunk, j]
+            for i in range(ids.shape[1]):
+                if ids[q, i] >= 0:
+                    terms[q, i, chunk] = table[label_buckets[chunk, ids[q, i]]]
+            for j in range(len(hit)):
+                table[hit[j]] = 0
 
 
 def _checked(weights):
@@ -101,6 +147,20 @@ def _checked(weights):
     if weights.view(np.uint32).max(initial=0) > limit.view(np.uint32):
         raise ValueError(f"weights must be within 0 and {limit:.3g}, and not NaN")
     return weights
+
+
+def _checked_limits(limits, num_labels):
+    """Limits as the kernels take them: a plain tuple of fixed types, or None."""
+    if limits is None:
+        return None
+    allowed = np.ascontiguousarray(limits.allowed)
+    if allowed.shape != (num_labels,) or allowed.dtype != bool:
+        raise ValueError(f"allowed is {allowed.dtype} {allowed.shape}, not bool ({num_labels},)")
+    if np.isnan(limits.least):
+        raise ValueError("the least score is NaN")
+    # Scores are never negative; -0.0 would have the bits of a negative number.
+    least = np.float32(limits.least if limits.least > 0 else 0)
+    return allowed, np.int64(limits.min_chunks), least
 
 
 def _check_range(buckets, num_buckets):

@@ -180,6 +180,35 @@ class RunDirectory:
         """Machines and commits that a reproduction did its parts on."""
         return self.root / "provenance.json"
 
+    # The catalogue since then, solar_tf.catalogue.
+    @property
+    def catalogue(self):
+        return self.root / "catalogue"
+
+    @property
+    def catalogue_manifest(self):
+        """The segments that count; replaced at every change."""
+        return self.catalogue / "catalogue.json"
+
+    def catalogue_segment(self, number):
+        """Labels added or removed by one change."""
+        return self.catalogue / f"segment_{number:06d}.npz"
+
+    @property
+    def catalogue_claim(self):
+        return self.root / "catalogue.lock"
+
+    @property
+    def tuned_folder(self):
+        return self.root / "tuned"
+
+    def tuned(self, number):
+        """Weights of all chunks after fine-tuning."""
+        return self.tuned_folder / f"tuning_{number:06d}"
+
+    def tuned_chunk(self, number, chunk):
+        return self.tuned(number) / f"chunk_{chunk:02d}"
+
     # The paper's competitors, solar_tf.baselines.
     def baseline(self, name):
         """settings.json, model/, predictions.npz, metrics.json; training/ until it is fitted."""

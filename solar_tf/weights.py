@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from solar_tf import precision
 from solar_tf.checksums import HashedFile, file_facts, verify
 from solar_tf.errors import UserError
 from solar_tf.rundir import read_json, write_json
@@ -37,19 +38,29 @@ def load_weights(folder, shapes, mapped=False, remember=True):
 
     They are verified first; what is remembered as verified is not read through again.
     """
+    stored = load_stored(folder, shapes, remember)
+    weights = {name: precision.restore(stored, name) for name in shapes}
+    return weights if mapped else {name: np.array(weight) for name, weight in weights.items()}
+
+
+def load_stored(folder, shapes, remember=True):
+    """The same as they are stored, mapped: in any precision, with the scales of int8."""
+    kind = read_state(folder).get("precision", "float32")
+    if kind not in precision.PRECISIONS:
+        _fail(folder / "state.json", f"weights of an unknown precision, {kind!r:.40}")
     weights = {}
-    for name, shape in shapes.items():
+    for name, (dtype, shape) in precision.stored_arrays(shapes, kind).items():
         path = folder / f"{name}.npy"
         try:
             # Unlike reading, mapping takes no memory for a size that is not there.
             weight = np.load(path, mmap_mode="r", allow_pickle=False)
         except Exception as error:  # there is no telling what a damaged header makes numpy raise
             _fail(path, f"cannot be read ({error})")
-        if weight.shape != shape or weight.dtype != np.float32:
-            _fail(path, f"{weight.dtype} {list(weight.shape)}, where float32 {list(shape)} belongs")
+        if weight.shape != shape or weight.dtype != dtype:
+            _fail(path, f"{weight.dtype} {list(weight.shape)}, where {dtype} {list(shape)} belongs")
         weights[name] = weight
-    verify_weights(folder, shapes, remember)
-    return weights if mapped else {name: np.array(weight) for name, weight in weights.items()}
+    verify_weights(folder, weights, remember)
+    return weights
 
 
 def verify_weights(folder, names, remember=True):

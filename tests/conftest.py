@@ -1,7 +1,9 @@
 """Data with a planted answer, small enough to go through every stage in seconds."""
 
 import contextlib
+import itertools
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -116,3 +118,45 @@ def trained(titles, tmp_path_factory):
     run = preprocess(root, open_titles(titles), small_config(), 1)
     train(root)
     return run
+
+
+class TrainedRuns:
+    """Trained runs by what is special about them, made when they are asked for."""
+
+    def __init__(self, folder, titles, counts):
+        self.folder, self.titles, self.runs = folder, titles, {"counts": counts}
+
+    def __getitem__(self, kind):
+        if kind not in self.runs:
+            self.runs[kind] = self.make(kind)
+        return self.runs[kind]
+
+    def make(self, kind):
+        from solar_tf import Solar
+
+        rows = open_titles(self.titles).train.read()
+        splits = rows.label_splits
+        Y = [rows.labels[a:b] for a, b in itertools.pairwise(splits)]
+        X, titles = rows.texts, [f"about topic{i}" for i in range(40)]
+        if kind == "dense":
+            X = np.zeros((len(Y), 40), np.float32)
+            for row, labels in enumerate(Y):
+                X[row, labels] = 1
+        weighting = "tfidf" if kind == "tfidf" else "counts"
+        solar = Solar("debian", **SMALL, weighting=weighting)
+        return solar.fit(X, Y, titles, run=self.folder / kind).run_
+
+
+@pytest.fixture(scope="session")
+def trained_runs(tmp_path_factory, titles, trained):
+    """Runs of kind counts, tfidf and dense; not to be changed."""
+    return TrainedRuns(tmp_path_factory.mktemp("runs"), titles, trained)
+
+
+@pytest.fixture
+def changed_run(trained, tmp_path):
+    """A copy of the trained run, for changes."""
+    from solar_tf.rundir import open_run
+
+    shutil.copytree(trained.paths.root, tmp_path / "run")
+    return open_run(tmp_path / "run")

@@ -57,11 +57,14 @@ def test_both_rankings_equal_brute_force_bit_for_bit(problem):
         order.astype(np.int32),
         np.take_along_axis(weights, order, axis=2),
         *inverted(label_buckets, num_buckets),
+        None,
         *tiling,
         keys,
         candidates,
     )
-    kernels.full_keys(weights, label_buckets, block, full)
+    counted = np.zeros(num_queries, np.int64)
+    kernels.full_keys(weights, label_buckets, None, block, full, counted)
+    assert (counted == label_buckets.shape[1]).all()
     everywhere = np.ones(label_buckets.shape[1], bool)
     for q in range(num_queries):
         total = np.zeros(label_buckets.shape[1], np.float32)
@@ -78,6 +81,38 @@ def test_both_rankings_equal_brute_force_bit_for_bit(problem):
         np.testing.assert_array_equal(keys, full)
 
 
+@settings(max_examples=300, deadline=None)
+@given(problems(), st.data())
+def test_limited_rankings_equal_brute_force_bit_for_bit(problem, data):
+    weights, label_buckets, m, k, tiling, block = problem
+    (num_queries, num_chunks, num_buckets), num_labels = weights.shape, label_buckets.shape[1]
+    order = np.argsort(-weights, axis=2, kind="stable")[:, :, :m]
+    kept = np.take_along_axis(weights, order, axis=2)
+    allowed = data.draw(hnp.arrays(bool, num_labels))
+    min_chunks = data.draw(st.integers(0, num_chunks + 1))
+    least = np.float32(data.draw(st.one_of(st.just(0.0), WEIGHTS, st.floats(0, 3, width=32))))
+    limits = allowed, np.int64(min_chunks), least
+    shape = num_queries, k
+    keys, full = np.zeros(shape, np.uint64), np.zeros(shape, np.uint64)
+    candidates, counted = np.zeros(num_queries, np.int64), np.zeros(num_queries, np.int64)
+    index = inverted(label_buckets, num_buckets)
+    kernels.rank_keys(order.astype(np.int32), kept, *index, limits, *tiling, keys, candidates)
+    kernels.full_keys(weights, label_buckets, limits, block, full, counted)
+    for q in range(num_queries):
+        for shortlisted, (found, number) in ((True, (keys, candidates)), (False, (full, counted))):
+            total, chunks = np.zeros(num_labels, np.float32), np.zeros(num_labels, int)
+            held = np.full(num_labels, not shortlisted)
+            for chunk in range(num_chunks):
+                hit = np.isin(label_buckets[chunk], order[q, chunk]) | (not shortlisted)
+                terms = np.where(hit, weights[q, chunk, label_buckets[chunk]], np.float32(0))
+                total += terms
+                chunks += terms > 0
+                held |= hit
+            good = held & allowed & (chunks >= min_chunks) & (total >= least)
+            np.testing.assert_array_equal(found[q], best_keys(total, good, k))
+            assert number[q] == good.sum()
+
+
 @pytest.mark.parametrize("power", [0, 1, 40])
 @pytest.mark.parametrize("num_chunks", [1, 16, 150])
 def test_rankings_agree_over_many_tiles(num_chunks, power):
@@ -89,10 +124,10 @@ def test_rankings_agree_over_many_tiles(num_chunks, power):
     sorted_weights = np.take_along_axis(weights, order, axis=2)
     index = inverted(label_buckets, num_buckets)
     full = np.zeros((5, k), np.uint64)
-    kernels.full_keys(weights, label_buckets, 1000, full)
+    kernels.full_keys(weights, label_buckets, None, 1000, full, np.zeros(5, np.int64))
     for tiling in ((8, 7), (13, 1), (13, 256)):
         keys, candidates = np.zeros((5, k), np.uint64), np.zeros(5, np.int64)
-        kernels.rank_keys(order, sorted_weights, *index, *tiling, keys, candidates)
+        kernels.rank_keys(order, sorted_weights, *index, None, *tiling, keys, candidates)
         np.testing.assert_array_equal(keys, full)
         assert (candidates == num_labels).all()
 

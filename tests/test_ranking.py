@@ -7,6 +7,7 @@ import pytest
 
 from solar_tf import retrieval
 from solar_tf.config import SolarConfig
+from solar_tf.delta import read_delta
 from solar_tf.index import build_index, save_index
 from solar_tf.ranking import FULL, RankFiles, Setting, rank_block, stack_indexes
 from solar_tf.rundir import RunDirectory
@@ -34,9 +35,9 @@ class Block:
             config=SolarConfig(num_chunks=4, num_buckets=NUM_BUCKETS),
             dataset={"num_labels": NUM_LABELS},
         )
-        self.run = run
+        self.run, self.delta = run, read_delta(run)
         self.files = RankFiles(folder / "scratch", CHUNKS, ((0, NUM_LABELS),))
-        stack_indexes(run, self.files, full=True, shards=[0])
+        stack_indexes(run, self.delta, self.files, full=True, shards=[0])
         self.probabilities = generator.random(
             (NUM_QUERIES, len(CHUNKS), NUM_BUCKETS), dtype=np.float32
         )
@@ -111,7 +112,7 @@ def test_shards_of_the_labels_rank_as_all_of_them_do(ranked, block, tmp_path):
     shutil.copytree(block.files.folder, tmp_path, dirs_exist_ok=True)
     ranges = tuple(label_ranges(NUM_LABELS, 4))
     files = replace(block.files, folder=tmp_path, ranges=ranges)
-    stack_indexes(block.run, files, full=True, shards=range(4))
+    stack_indexes(block.run, block.delta, files, full=True, shards=range(4))
     assert np.load(files.stacked("labels", 3)).shape == (len(CHUNKS), 38)
     for setting, ids, scores, candidates, _ in rank_block(
         files, SETTINGS, NUM_QUERIES, K, FLOOR, 1

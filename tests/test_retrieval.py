@@ -27,7 +27,8 @@ def test_sums_the_hits_of_a_label_over_the_chunks():
 
 
 def test_full_ranking_scores_every_label():
-    ids, scores = rank_full(PROBABILITIES, LABEL_BUCKETS, k=7)
+    ids, scores, candidates = rank_full(PROBABILITIES, LABEL_BUCKETS, k=7)
+    assert (candidates == 5).all()
     assert ids.tolist() == [[0, 4, 1, 2, 3, -1, -1]]
     assert scores.tolist() == [[1.0, 1.0, 0.75, 0.5, 0.25, 0, 0]]
 
@@ -132,7 +133,7 @@ def test_all_buckets_and_the_full_ranking_agree(score):
     buckets, values = top_buckets(probabilities.reshape(-1, 3), 3)
     buckets, values = buckets.reshape(9, 2, 3), values.reshape(9, 2, 3)
     ids, scores, _ = rank(buckets, score_weights(values, score), OFFSETS, LABELS, k=5)
-    full_ids, full_scores = rank_full(score_weights(probabilities, score), LABEL_BUCKETS, k=5)
+    full_ids, full_scores, _ = rank_full(score_weights(probabilities, score), LABEL_BUCKETS, k=5)
     np.testing.assert_array_equal(ids, full_ids)
     np.testing.assert_array_equal(scores, full_scores)
 

@@ -25,15 +25,15 @@ def test_a_query_answers_as_the_evaluation_does(titles, trained, searcher):
     for row in range(40):
         found = searcher.search(lines[row].split("\t")[1], k=5, m=7, score="evidence")
         scores = predictions["m=7_evidence_scores"][row]
-        np.testing.assert_allclose([value for _, _, value in found], scores, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose([hit.score for hit in found], scores, rtol=1e-4, atol=1e-4)
         clear = np.diff(scores, prepend=np.inf) < -1e-3  # rounding may swap near ties
         ids = predictions["m=7_evidence_ids"][row]
-        assert all(found[i][0] == ids[i] for i in range(4) if clear[i] and clear[i + 1])
+        assert all(found[i].label == ids[i] for i in range(4) if clear[i] and clear[i + 1])
 
 
 def test_results_have_titles(trained, capsys):
     found = answer(trained.paths.root, "Topic7, topic8!", m=7, k=2)
-    assert {title for _, title, _ in found} == {"about topic7", "about topic8"}
+    assert {hit.title for hit in found} == {"about topic7", "about topic8"}
     assert "about topic7" in capsys.readouterr().out
 
 

@@ -38,7 +38,7 @@ class ClusterInference(inference.Inference):
             blocks = blocks[:most]
         shards = range(len(self.files.ranges))
         if not self.files.stacked("labels", shards[-1]).exists():
-            stack = partial(stack_shard, self.run, self.files, self.full)
+            stack = partial(stack_shard, self.run, self.delta, self.files, self.full)
             list(run_tasks(stack, shards, self._rankers()))
         costs = self._forward(blocks)
         self._rank(blocks, shards, costs)

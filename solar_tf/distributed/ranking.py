@@ -29,10 +29,10 @@ def own_files(files):
         shutil.rmtree(own.folder, ignore_errors=True)
 
 
-def stack_shard(run, files, full, shard):
+def stack_shard(run, delta, files, full, shard):
     """Lay out the indexes of a range of labels, for all nodes to map."""
     with own_files(files) as own:
-        stack_indexes(run, own, full, [shard])
+        stack_indexes(run, delta, own, full, [shard])
 
 
 def rank_shard(files, k, floor, task):

@@ -1,5 +1,7 @@
-"""Write the label vectors of a run to an engine for sparse vectors, or search there.
+"""Write a trained run for other programs, or its label vectors to an engine, and search there.
 
+    python -m solar_tf.export saved_model RUN FOLDER               the query encoder, for TensorFlow
+    python -m solar_tf.export quantized RUN FOLDER --precision int8     a smaller run, for searching
     python -m solar_tf.export qdrant RUN FOLDER                    qdrant-edge, in this process
     python -m solar_tf.export qdrant RUN http://127.0.0.1:6333     a Qdrant server
     python -m solar_tf.export milvus RUN http://127.0.0.1:19530    a Milvus server
@@ -7,7 +9,8 @@
     python -m solar_tf.export opensearch RUN FOLDER
     python -m solar_tf.export qdrant RUN FOLDER --query "web forms"     search what was written
 
-docs/engines.md says which of them were run here, and what they need to rank as infer.py does.
+docs/export.md is about the first two; docs/engines.md says which engines were run here, and what
+they need to rank as infer.py does.
 """
 
 import argparse
@@ -16,6 +19,8 @@ import importlib
 from solar_tf import cli
 
 TARGETS = {  # the modules that have them
+    "saved_model": "saved_model",
+    "quantized": "quantized",
     "qdrant": "engines",
     "milvus": "engines",
     "elasticsearch": "engines",
@@ -32,7 +37,7 @@ def main(arguments=None):
     targets = parser.add_subparsers(dest="target", required=True, metavar="TARGET")
     for name, module in TARGETS.items():
         target = importlib.import_module(f"solar_tf.export.{module}")
-        part = targets.add_parser(name, help=target.HELP[name])
+        part = targets.add_parser(name, help=target.HELP[name], description=target.HELP[name])
         target.add_arguments(part)
         part.set_defaults(export=target.export)
     options = vars(parser.parse_args(arguments))

@@ -51,9 +51,9 @@ def export(
         if query is not None:
             queries = QueryVectors(root, num_chunks, top_buckets, score, evidence_floor)
             found = engine.search(*queries.encode(query), top_labels)
-            titles = LabelVectors(root, num_chunks).titles
+            title = queries.searcher.title
             rows = [
-                (i, label, titles[label] if titles else "-", f"{value:.3f}")
+                (i, label, title(label) or "-", f"{value:.3f}")
                 for i, (label, value) in enumerate(found, 1)
             ]
             say(table(("", "label", f"title, for {query!r}", "score"), rows))

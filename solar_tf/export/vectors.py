@@ -9,8 +9,9 @@ import numpy as np
 
 from solar_tf import retrieval
 from solar_tf.console import progress
+from solar_tf.delta import read_delta
 from solar_tf.errors import UserError
-from solar_tf.index import load_index
+from solar_tf.labels import Labels
 from solar_tf.rundir import open_run
 from solar_tf.search import Searcher
 
@@ -27,27 +28,28 @@ class LabelVectors:
             raise UserError(
                 f"--num_chunks {num_chunks}: this run has {run.config.num_chunks} chunks"
             )
-        self.num_labels, self.num_buckets = run.dataset["num_labels"], run.config.num_buckets
+        self.num_buckets = run.config.num_buckets
         self.dim = len(self.chunks) * self.num_buckets  # D = B K
         if self.dim > 2**32 - 1:
             raise UserError(f"{root}: {self.dim:,} dimensions: engines number them with 32 bits")
-        self.indices = np.empty((self.num_labels, len(self.chunks)), np.uint32)  # ascending
-        for i, chunk in enumerate(self.chunks):
-            index = load_index(run.paths.index(chunk), self.num_buckets, self.num_labels)
-            self.indices[:, i] = index.label_buckets() + i * self.num_buckets
-        self.titles = None
-        if run.paths.label_titles.exists():
-            self.titles = run.paths.label_titles.read_text(encoding="utf-8").split("\n")[:-1]
+        self.labels = Labels.load(run, self.chunks, read_delta(run))
+        shifts = np.arange(len(self.chunks), dtype=np.uint32) * self.num_buckets
+        self.indices = self.labels.label_buckets.T.astype(np.uint32) + shifts  # [N, K], ascending
+        self.num_labels = len(self.indices)
+        self.titles = self.labels.titles  # None without
 
     def batches(self, size=PER_BATCH):
-        """Yield labels [n], indices [n, K] and titles [n] (None without) of a few labels."""
-        with progress(self.num_labels, "labels", "label") as bar:
-            for start in range(0, self.num_labels, size):
-                indices = self.indices[start : start + size]
-                labels = range(start, start + len(indices))
-                titles = self.titles[start : start + size] if self.titles else [None] * len(labels)
-                yield labels, indices, titles
-                bar.update(len(indices))
+        """Yield labels [n], indices [n, K] and titles [n] (None without) of a few labels.
+
+        Labels that were removed from the catalogue are left out.
+        """
+        allowed = self.labels.allowed
+        kept = np.arange(self.num_labels) if allowed is None else np.flatnonzero(allowed)
+        with progress(len(kept), "labels", "label") as bar:
+            for start in range(0, len(kept), size):
+                labels = kept[start : start + size].tolist()
+                yield labels, self.indices[labels], list(map(self.labels.title, labels))
+                bar.update(len(labels))
 
 
 class QueryVectors:

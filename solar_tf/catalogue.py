@@ -1,0 +1,232 @@
+"""Change the catalogue of a trained run, without training it again.
+
+    python -m solar_tf.catalogue add RUN titles.txt             new labels, one title a line
+    python -m solar_tf.catalogue add RUN titles.txt --how hash
+    python -m solar_tf.catalogue remove RUN 17 42               by number, or --file numbers.txt
+    python -m solar_tf.catalogue list RUN
+    python -m solar_tf.catalogue compact RUN                    one file of all changes so far
+
+New labels get the next numbers. Placed by content, the default, a title is run through the
+chunks like a query, and the label takes, among its likeliest buckets in each chunk, the one
+with the fewest labels. Placed by hash, it takes the bucket that it would have had in training
+(§3.1), where only training could make queries find it. The changes are small files beside the
+run (docs/catalogue.md); infer.py and running searchers take them up.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solar_tf import delta, hashing
+from solar_tf.cli import errors_explained
+from solar_tf.console import progress, say, size, table
+from solar_tf.datasets.titles import read_label_titles
+from solar_tf.errors import UserError
+from solar_tf.kernels import compiled
+from solar_tf.rundir import Run, open_run
+from solar_tf.search import Searcher
+
+WAYS = ("content", "hash")
+CHOICES = 10  # likeliest buckets among which a label takes the emptiest: docs/catalogue.md
+WITHIN = 0.5  # of the first one's probability that the others must have
+BLOCK = 1024  # titles that are placed together
+
+
+def place_by_hash(run: Run, first: int, count: int) -> NDArray[np.int32]:
+    """h_k of the labels from `first` on (§3.1): [K, count]."""
+    ids = np.arange(first, first + count)
+    buckets = [hashing.hash_ids(ids, seed, run.config.num_buckets) for seed in run.seeds]
+    return np.stack(buckets).astype(np.int32)
+
+
+def place_by_content(
+    searcher: Searcher,
+    titles: Sequence[str],
+    buckets: NDArray[np.int32],
+    choices: int = CHOICES,
+    within: float = WITHIN,
+) -> int:
+    """Choose buckets by title, for the searcher's chunks, in place of `buckets` [K, count].
+
+    Titles without a known word keep what they have; returns how many those are.
+    """
+    loads = searcher.loads()  # [K, B]
+    choices = min(choices, loads.shape[1])
+    unknown = 0
+    with progress(len(titles), "placing", "label") as bar:
+        for start in range(0, len(titles), BLOCK):
+            part = list(titles[start : start + BLOCK])
+            inputs = searcher.inputs(part)
+            unknown += int(np.count_nonzero(~inputs.known))
+            likeliest, values = searcher.top_buckets(inputs, choices)  # [n, K, choices]
+            near = (values >= within * values[:, :, :1]) & inputs.known[:, None, None]
+            for i, chunk in enumerate(searcher.chunks):
+                into = buckets[chunk, start : start + len(part)]
+                _take_emptiest(likeliest[:, i].copy(), near[:, i].copy(), loads[i], into)
+            bar.update(len(part))
+    return unknown
+
+
+@compiled
+def _take_emptiest(likeliest, near, loads, buckets):
+    """One label after another, since each one is a load for the next."""
+    for i in range(len(likeliest)):
+        if near[i, 0]:
+            buckets[i] = likeliest[i, 0]
+            for j in range(1, likeliest.shape[1]):
+                # Of equal loads the likelier.
+                if near[i, j] and loads[likeliest[i, j]] < loads[buckets[i]]:
+                    buckets[i] = likeliest[i, j]
+        loads[buckets[i]] += 1
+
+
+def add_labels(
+    root: Any,
+    titles: Sequence[str],
+    how: str = "content",
+    choices: int = CHOICES,
+    within: float = WITHIN,
+    searcher: Searcher | None = None,
+) -> NDArray[np.int64]:
+    """Add labels to a run; returns their numbers."""
+    if how not in WAYS:
+        raise UserError(f"how={how!r}: place labels by {' or by '.join(WAYS)}")
+    if choices < 1:
+        raise UserError(f"choices={choices}: there must be a bucket to choose")
+    titles = [_checked(row, title) for row, title in enumerate(titles)]
+    run = searcher.run if searcher else open_run(root)
+    if how == "content":
+        if run.dataset["kind"] != "text":
+            raise UserError(f"{root}: no run of titles: place its new labels by hash")
+        if not run.trained_chunks():
+            raise UserError(f"{root}: no chunk is trained: run train.py --run {root}")
+    with delta.changing(run) as before:
+        first = before.num_labels
+        if first + len(titles) > delta.MOST_LABELS:
+            raise UserError(f"{len(titles)} labels more are too many")
+        buckets = place_by_hash(run, first, len(titles))
+        if how == "content":
+            chunks = tuple(run.trained_chunks())
+            if searcher is None or searcher.chunks != chunks:
+                searcher = Searcher(run, chunks)
+            searcher.reload()
+            place_by_content(searcher, titles, buckets, choices, within)
+        if titles:
+            delta.append(run, before, titles, buckets)
+    return np.arange(first, first + len(titles))
+
+
+def _checked(row, title):
+    if not isinstance(title, str):
+        raise UserError(f"titles: {row}: a {type(title).__name__}, not a text: give texts")
+    return delta.one_line(title)
+
+
+def remove_labels(root: Any, labels: Sequence[int]) -> int:
+    """Take labels out of a run's answers; returns how many were there until now."""
+    run = open_run(root)
+    gone = np.unique(np.asarray(labels if len(labels) else [], np.int64))
+    with delta.changing(run) as before:
+        outside = (gone < 0) | (gone >= before.num_labels)
+        if outside.any():
+            raise UserError(
+                f"label {gone[outside][0]} is not within 0 and {before.num_labels - 1}: "
+                f"see {delta.COMMAND} list {root}"
+            )
+        gone = np.setdiff1d(gone, before.removed)
+        if len(gone):
+            delta.append(run, before, removed=gone)
+    return len(gone)
+
+
+# The program.
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program; a UserError becomes one line and exit code 1."""
+    args = _parser().parse_args(arguments)
+    with errors_explained():
+        args.run_command(args)
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog=delta.COMMAND,
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    command = _command(commands, "add", _add, "add labels by their titles")
+    command.add_argument("titles", help="a file of them, one a line, as of preprocess.py")
+    command.add_argument("--how", choices=WAYS, default=WAYS[0], help="to place them by [content]")
+    text = f"likeliest buckets among which the emptiest is taken [{CHOICES}]"
+    command.add_argument("--choices", type=int, default=CHOICES, help=text)
+    text = f"share of the likeliest one's probability that they must have [{WITHIN}]"
+    command.add_argument("--within", type=float, default=WITHIN, help=text)
+    command = _command(commands, "remove", _remove, "labels that must not be found any more")
+    command.add_argument("labels", nargs="*", type=int, metavar="LABEL")
+    command.add_argument("--file", help="more of them, a number a line")
+    _command(commands, "list", _list, "what has changed since training")
+    _command(commands, "compact", _compact, "make one file of all changes")
+    return parser
+
+
+def _command(commands, name, run, text):
+    command = commands.add_parser(name, help=text, description=text)
+    command.set_defaults(run_command=run)
+    command.add_argument("run", metavar="RUN", help="the run directory")
+    return command
+
+
+def _add(args):
+    titles = read_label_titles(args.titles)
+    labels = add_labels(args.run, titles, args.how, args.choices, args.within)
+    if len(labels):
+        say(f"{len(labels):,} labels added: {labels[0]} to {labels[-1]}")
+    _list(args)
+    say(f"\nNext: infer.py --run {args.run} --query TEXT")
+
+
+def _remove(args):
+    labels = list(args.labels)
+    if args.file:
+        for line, text in enumerate(Path(args.file).read_text().split("\n"), 1):
+            if text.strip():
+                if not text.strip().isdecimal():
+                    raise UserError(
+                        f"{args.file}:{line}: {text!r:.40} is not the number of a label"
+                    )
+                labels.append(int(text))
+    if not labels:
+        raise UserError("no labels to remove: name them, or give a --file of them")
+    say(f"{remove_labels(args.run, labels):,} labels removed")
+    _list(args)
+
+
+def _list(args):
+    run = open_run(args.run)
+    found = delta.read_delta(run)
+    stored = sum(facts[0] for facts in found.segments.values())
+    rows = [
+        ("trained with", f"{found.num_base:,}"),
+        ("added", f"{found.num_added:,}"),
+        ("removed", f"{len(found.removed):,}"),
+        ("can be found", f"{found.num_labels - len(found.removed):,}"),
+        ("files of changes", f"{len(found.segments):,} ({size(stored)})"),
+        ("weights", "as trained" if found.tuned is None else f"tuned, number {found.tuned}"),
+    ]
+    say(table(("labels", str(args.run)), rows))
+
+
+def _compact(args):
+    count = delta.compact(open_run(args.run))
+    say(f"{count} files of changes are one" if count > 1 else "there is nothing to compact")
+    _list(args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""A run in fewer bits, for searching: weights in float16, or in int8 with a scale per column.
+
+What searching does not need stays behind: rows, records and checkpoints. The new run answers
+queries like any other, and its catalogue can change; it cannot be trained on, or evaluated by
+infer.py, since it has no rows.
+"""
+
+import shutil
+from pathlib import Path
+
+from solar_tf import delta, precision
+from solar_tf.checksums import file_facts
+from solar_tf.console import progress, say, size, table
+from solar_tf.errors import UserError
+from solar_tf.rundir import RunDirectory, atomic_folder, open_run, read_json, write_json
+from solar_tf.weights import NAMES, load_weights, read_state, save_weights, weight_shapes
+
+HELP = {"quantized": "a smaller run, for searching: weights in float16 or int8"}
+
+
+def add_arguments(parser):
+    parser.add_argument("run", metavar="RUN", help="a trained run")
+    parser.add_argument("out", metavar="FOLDER", help="the run to make; must not exist")
+    parser.add_argument("--precision", choices=precision.PRECISIONS[1:], default="int8")
+
+
+def export(target, run, out, precision="int8"):
+    """Make the run `out` from `run`."""
+    del target
+    source, copy = open_run(run), RunDirectory(Path(out))
+    chunks = source.choose_chunks()
+    if copy.root.exists():
+        raise UserError(f"{out}: is there already: choose another folder, or delete it")
+    if not source.files:
+        raise UserError(f"{run}: a run of an older version: make it again with preprocess.py")
+    changes = delta.read_delta(source)
+    content = read_json(source.paths.config)
+    files = [source.paths.root / name for name in content.get("files", {})]
+    files += [source.paths.label_counts, *map(source.paths.index, chunks)]
+    with progress(len(chunks), f"to {precision}", "chunk") as bar:
+        for path in files:
+            new = copy.root / source.paths.name_of(path)
+            new.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, new)
+        for chunk in chunks:
+            folder = changes.weights(source, chunk)
+            _quantize(source, folder, copy.chunk(chunk), precision)
+            bar.update()
+    # Without them there is no run yet.
+    write_json(copy.config, content)
+    manifest = (copy.label_counts, *map(copy.index, chunks))
+    summary = {
+        "train": source.summary["train"] | {"shards": 0},
+        "test": source.summary["test"] | {"shards": 0, "rows": 0},
+        "files": {copy.name_of(path): file_facts(path) for path in manifest},
+    }
+    write_json(copy.summary, summary)
+    made = open_run(out)
+    if changes.segments:
+        with delta.changing(made) as none:
+            titles = changes.titles.decode().split("\n")[:-1]
+            delta.append(made, none, titles, changes.buckets, changes.removed)
+    _report(source, made, chunks)
+
+
+def _quantize(run, folder, new, kind):
+    shapes = weight_shapes(run.config, run.input_dim)
+    weights = load_weights(folder, shapes, mapped=True)
+    state = read_state(folder)
+    facts = {name: value for name, value in state.items() if name not in ("sha256", "files")}
+    stored = {}
+    for name in NAMES:
+        stored |= precision.quantize(name, weights[name], kind)
+    with atomic_folder(new) as temporary:
+        save_weights(temporary, stored, facts | {"precision": kind})
+
+
+def _report(source, made, chunks):
+    def total(paths):
+        return sum(p.stat().st_size for c in chunks for p in paths.chunk(c).glob("*.npy"))
+
+    before, after = total(source.paths), total(made.paths)
+    rows = [
+        (str(source.paths.root), size(before)),
+        (str(made.paths.root), f"{size(after)}, {before / after:.1f} times smaller"),
+    ]
+    say(table(("run", "weights"), rows))
+    say(f"\nNext: infer.py --run {made.paths.root} --query TEXT")
