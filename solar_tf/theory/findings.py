@@ -126,8 +126,8 @@ def enough(quick):
         "above D (books: 1.68M labels in 480K dimensions, N/D = 3.5; Amazon-3M: 5.9; Amazon-670K: "
         "1.05; Wiki-500K: 0.8). Up to about D, orthogonality is not even needed: linearly "
         "independent vectors can give any scores. Beyond it, a share 1 - rank/N of arbitrary "
-        "scores is out of reach of every f. Relevance is not arbitrary, though: it is a few ones among millions of "
-        "zeros, and the next section shows why those survive.",
+        "scores is out of reach of every f. Relevance is not arbitrary, though: it is a few ones "
+        "among millions of zeros, and the next section shows why those survive.",
         [table],
         [("What fixed vectors cannot express", "Random scores, least squares.", chart)],
     )
