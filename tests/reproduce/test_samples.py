@@ -1,0 +1,49 @@
+import dataclasses
+
+from conftest import open_titles
+
+from solar_tf import paper
+from solar_tf.report.results import baseline_results
+from solar_tf.reproduce import samples
+from solar_tf.reproduce.execution import main_run
+
+
+def test_table_5_has_ten_queries_with_four_predictions_each(reproduced, titles):
+    run = main_run(reproduced[0])
+    found = samples.make(run, open_titles(titles).test)
+    shown, halves, texts = found
+    assert texts
+    assert [s.kind for s in shown] == ["frequent"] * 5 + ["infrequent"] * 5
+    assert set(halves) == {"SOLAR (m=30)", "SOLAR (m=30), evidence", "Parabel"}
+    by_half, table, quoted = samples.render(found, "toy")
+    assert len(table.rows) == 40
+    assert len(by_half.rows) == 3
+    assert "Parabel stands in for it" in by_half.notes[1]
+    assert len(quoted.rows) == 15
+    for row in table.rows:
+        for cell in row[3:]:
+            title = cell.removeprefix("✓ ")
+            if row[1]:
+                query = row[1]
+            assert cell.startswith("✓") == (title.removeprefix("about ") in query.split())
+
+
+def test_the_rival_is_glas_where_there_is_one(reproduced):
+    (parabel,) = baseline_results(main_run(reproduced[0]))
+    worse = dataclasses.replace(parabel, method="slice", metrics={"P@1": 1.0})
+    glas = dataclasses.replace(worse, method="glas", name="GLaS")
+    assert samples.choose_rival([parabel, worse]) is parabel
+    assert samples.choose_rival([parabel, worse, glas]) is glas
+    assert samples.choose_rival([]) is None
+
+
+def test_the_papers_table_is_quoted_word_for_word():
+    rows = samples.quoted().rows
+    assert rows[0][1:] == [paper.SAMPLES[0].query, "1", paper.SAMPLES[0].solar[0],
+                           paper.SAMPLES[0].glas[0]]  # fmt: skip
+    assert rows[9][3:] == ["4 of 4 correct", "0 of 4 correct"]
+
+
+def test_without_titles_there_is_a_reason():
+    tables = samples.render(None, "numbers", "the queries have no words")
+    assert tables[0].notes == ["the queries have no words"]
