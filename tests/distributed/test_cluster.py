@@ -29,7 +29,7 @@ from solar_tf.workers import run_tasks
 HEAD = "127.0.0.2"  # Ray takes 127.0.0.1 for the machine's outer address
 PORT = 6409
 EPOCHS = 30  # enough to be killed in the midst of it
-PATIENCE = 600  # seconds; only a machine with much other work comes near
+PATIENCE = 1500  # seconds; only a machine with much other work comes near
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None,
