@@ -10,14 +10,13 @@ entries of all its dimensions, a fixed share of N as long as the vectors are not
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 
 from solar_tf.baselines.convolution import mean_activations, windows
 from solar_tf.baselines.inputs import csr_arrays
-from solar_tf.baselines.interface import Baseline, setting
+from solar_tf.baselines.interface import setting
 from solar_tf.baselines.pairs import Pairs, PairSettings, stack_rows
 from solar_tf.baselines.postings import (
     largest_entries,
@@ -25,7 +24,7 @@ from solar_tf.baselines.postings import (
     make_postings,
     search_postings,
 )
-from solar_tf.baselines.same_titles import title_keys, without_same_titles
+from solar_tf.baselines.same_titles import TitleBaseline, title_keys
 from solar_tf.cli import load_tensorflow
 from solar_tf.console import progress
 
@@ -46,7 +45,7 @@ class SnrmSettings(PairSettings):
     )
 
 
-class Snrm(Baseline):
+class Snrm(TitleBaseline):
     title = "SNRM"
     Settings = SnrmSettings
     presets = {
@@ -99,13 +98,7 @@ class Snrm(Baseline):
         vectors, nonzeros = zip(*parts, strict=True)
         return sp.vstack(vectors, "csr"), np.concatenate(nonzeros)
 
-    def predict(self, inputs, k):
-        if self.settings.same_title == "keep":
-            return self._search(inputs, k)
-        keys, label_keys = title_keys(inputs), self.arrays["label_keys"]
-        return without_same_titles(partial(self._search, inputs), keys, label_keys, k)
-
-    def _search(self, inputs, k):
+    def rank(self, inputs, k):
         found = [
             search_postings(self.embed(block)[0], self.arrays, k)[:2]
             for block in self._blocks(inputs)
