@@ -8,16 +8,15 @@ Cost: an epoch reads all pairs, O(pairs * words * dim); a query O(N * dim), by m
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 
 from solar_tf.baselines.dense_search import best_by_product, best_of_near
 from solar_tf.baselines.inputs import scale_rows
-from solar_tf.baselines.interface import Baseline, setting
+from solar_tf.baselines.interface import setting
 from solar_tf.baselines.pairs import Pairs, PairSettings, stack_rows
-from solar_tf.baselines.same_titles import title_keys, without_same_titles
+from solar_tf.baselines.same_titles import TitleBaseline, title_keys
 from solar_tf.baselines.search import load_index, make_index
 from solar_tf.cli import load_tensorflow
 from solar_tf.console import progress
@@ -69,7 +68,7 @@ SMALL = {
 SOFTMAX = {"loss": "softmax", "compare": "batch", "temperature": 0.02}
 
 
-class Dssm(Baseline):
+class Dssm(TitleBaseline):
     title = "DSSM"
     Settings = DssmSettings
     presets = {
@@ -124,13 +123,7 @@ class Dssm(Baseline):
                 bar.update(len(block))
         return vectors
 
-    def predict(self, inputs, k):
-        if self.settings.same_title == "keep":
-            return self._search(inputs, k)
-        keys, label_keys = title_keys(inputs), self.arrays["label_keys"]
-        return without_same_titles(partial(self._search, inputs), keys, label_keys, k)
-
-    def _search(self, inputs, k):
+    def rank(self, inputs, k):
         queries, labels = self.embed(inputs), self.arrays["labels"]
         if self.settings.search == "exact":
             return best_by_product(queries, labels, k)

@@ -4,11 +4,24 @@ Where products are both queries and labels, and no product is its own label, eve
 wrong, and a siamese network cannot learn so: it gives equal titles a cosine of 1.
 """
 
+from functools import partial
+
 import numpy as np
 
+from solar_tf.baselines.interface import Baseline
 from solar_tf.metrics import filter_pairs
 
 _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitmix64
+
+
+class TitleBaseline(Baseline):
+    """Has `rank(inputs, k)`, the `label_keys` among its arrays, and a setting `same_title`."""
+
+    def predict(self, inputs, k):
+        if self.settings.same_title == "keep":
+            return self.rank(inputs, k)
+        keys, label_keys = title_keys(inputs), self.arrays["label_keys"]
+        return without_same_titles(partial(self.rank, inputs), keys, label_keys, k)
 
 
 def title_keys(inputs):
