@@ -1,6 +1,7 @@
 """Data with a planted answer, small enough to go through every stage in seconds."""
 
 import contextlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -135,7 +136,7 @@ class TrainedRuns:
 
         rows = open_titles(self.titles).train.read()
         splits = rows.label_splits
-        Y = [rows.labels[a:b] for a, b in zip(splits[:-1], splits[1:], strict=True)]
+        Y = [rows.labels[a:b] for a, b in itertools.pairwise(splits)]
         X, titles = rows.texts, [f"about topic{i}" for i in range(40)]
         if kind == "dense":
             X = np.zeros((len(Y), 40), np.float32)
