@@ -1,4 +1,4 @@
-"""The forward pass without TensorFlow, against plain arithmetic; test_search holds it to stage 3."""
+"""The forward pass without TensorFlow, against plain arithmetic; see also test_search."""
 
 from types import SimpleNamespace
 

@@ -26,6 +26,7 @@ LAYERS = [
     "features",
     "metrics",
     "datasets",  # a folder; inside it nothing goes round in a circle
+    "attributes",
     "index",
     "delta",
     "geometry",
@@ -46,6 +47,7 @@ LAYERS = [
     "model",
     "estimate",
     "training",
+    "tuning",
     "inference",
     "baselines",  # a folder as well
     "export",  # a folder as well
