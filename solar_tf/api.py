@@ -19,7 +19,7 @@ from solar_tf import catalogue
 from solar_tf.catalogue import CHOICES, WITHIN
 from solar_tf.config import SolarConfig
 from solar_tf.console import silence
-from solar_tf.datasets.memory import as_labels, open_arrays
+from solar_tf.datasets.memory import as_inputs, as_labels, open_arrays
 from solar_tf.errors import UserError
 from solar_tf.metrics import MetricSums, inverse_propensity
 from solar_tf.presets import load_preset
@@ -233,6 +233,33 @@ class Solar:
         removed = catalogue.remove_labels(self.run_.paths.root, labels)
         self.searcher.reload()
         return removed
+
+    def tune(
+        self,
+        X: Any,
+        Y: Any,
+        epochs: int = 3,
+        replay: float = 4.0,
+        learning_rate: float = 5e-4,
+    ) -> Self:
+        """Go on training with new rows, whose labels may be added ones: see `solar_tf.tuning`.
+
+        For each new row, `replay` rows of the training data are learned from as well, so that
+        nothing is forgotten.
+        """
+        searcher = self.searcher
+        searcher.inputs(X)  # refuses what is of another kind
+        _, inputs = as_inputs(X)
+        splits, labels, _ = as_labels(Y, searcher.num_labels)
+        with silence():
+            from solar_tf.cli import load_tensorflow
+            from solar_tf.tuning import tune
+
+            load_tensorflow()
+            root = searcher.run.paths.root
+            tune(root, inputs, (splits, labels), epochs, replay, learning_rate)
+        searcher.reload()
+        return self
 
     def score(self, X: Any, Y: Any) -> float:
         """P@1 as a share, for scikit-learn's model selection."""

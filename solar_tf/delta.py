@@ -211,7 +211,7 @@ def compact(run):
 
 def use_tuned(run, delta, number):
     """Let the tuned weights of this number take the place of those in use."""
-    _write_manifest(run, delta.segments, delta.next, number)
+    _write_manifest(run, delta.segments, max(delta.next, number + 1), number)
     _clear(run, read_delta(run))
 
 

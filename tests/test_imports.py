@@ -30,6 +30,7 @@ LAYERS = [
     "metrics",
     "truth",
     "datasets",  # a folder; inside it nothing goes round in a circle
+    "attributes",
     "index",
     "delta",
     "geometry",
@@ -54,6 +55,7 @@ LAYERS = [
     "model",
     "estimate",
     "training",
+    "tuning",
     "inference",
     "baselines",  # a folder as well
     "tail",

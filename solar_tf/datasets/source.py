@@ -7,7 +7,7 @@ needs the memory of a few blocks whatever the size of the file.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import numpy as np
 
@@ -17,7 +17,7 @@ ID_LIMIT = 2**31 - 1  # labels and features are int32
 COUNT_LIMIT = 2**28  # of different labels or features: there are arrays of that length
 
 
-def fail(path, line, what, remedy):
+def fail(path, line, what, remedy) -> NoReturn:
     """Raise the one-line UserError `path:line: what: remedy`; `line` may be None."""
     place = path if line is None else f"{path}:{line}"
     raise UserError(f"{place}: {what}: {remedy}")

@@ -1,0 +1,67 @@
+"""The forward pass without TensorFlow, against plain arithmetic; see also test_search."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from solar_tf import hashing
+from solar_tf.config import SolarConfig
+from solar_tf.encoder import FEW, Inputs, probabilities
+
+RUN = SimpleNamespace(
+    config=SolarConfig(feature_dim=50, hidden_dim=8, num_buckets=30), seeds=(0, 9)
+)
+GENERATOR = np.random.default_rng(0)
+MODEL = {
+    name: GENERATOR.normal(size=shape).astype(np.float32)
+    for name, shape in (
+        ("hidden_kernel", (50, 8)),
+        ("hidden_bias", (8,)),
+        ("output_kernel", (8, 30)),
+        ("output_bias", (30,)),
+    )
+}
+
+
+def expected(dense):
+    hidden = np.maximum(dense.astype(np.float64) @ MODEL["hidden_kernel"] + MODEL["hidden_bias"], 0)
+    return 1 / (1 + np.exp(-(hidden @ MODEL["output_kernel"] + MODEL["output_bias"])))
+
+
+@pytest.mark.parametrize("rows", [1, FEW, FEW + 1, 40])
+@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array])
+def test_probabilities(rows, kind):
+    dense = scipy.sparse.random(rows, 50, 0.2, rng=1).toarray().astype(np.float32)
+    found = probabilities(MODEL, kind(dense))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected(dense), rtol=1e-4)
+
+
+def test_extreme_logits_are_quiet():
+    model = MODEL | {"output_bias": np.linspace(-1e4, 1e4, 30).astype(np.float32)}
+    with np.errstate(all="raise", under="ignore"):
+        found = probabilities(model, np.ones((2, 50), np.float32))
+    assert found[0, 0] == 0 and found[0, -1] == 1
+
+
+def test_features_are_hashed_with_the_seed_of_the_chunk():
+    matrix = scipy.sparse.random(7, 500, 0.05, "csr", np.float32, rng=2)
+    inputs = Inputs(RUN, "sparse", matrix)
+    for chunk, seed in enumerate(RUN.seeds):
+        dense = np.zeros((7, 50))
+        for row, column in zip(*matrix.nonzero(), strict=True):
+            dense[row, hashing.hash_ids([column], seed, 50)[0]] += matrix[row, column]
+        np.testing.assert_allclose(inputs.of_chunk(chunk).toarray(), dense, rtol=1e-6)
+        part = inputs.part(2, 5)
+        assert part.num_queries == 3
+        np.testing.assert_array_equal(
+            part.of_chunk(chunk).toarray(), inputs.of_chunk(chunk).toarray()[2:5]
+        )
+
+
+def test_rows_without_features_are_known_as_such():
+    matrix = scipy.sparse.csr_matrix(np.array([[0, 1], [0, 0], [2, 0]], np.float32))
+    assert Inputs(RUN, "sparse", matrix).known.tolist() == [True, False, True]
+    assert Inputs(RUN, "dense", np.zeros((2, 3))).known.all()
