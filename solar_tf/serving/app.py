@@ -117,7 +117,9 @@ def create_app(service, limits, counters, hosts=None):
         responses=errors(401, 403, 404, 409),
     )
     async def remove_labels(
-        label: Annotated[list[schemas.Label], Query(min_length=1, max_length=limits.new_labels)],
+        label: Annotated[
+            list[schemas.Label], Query(min_length=1, max_length=schemas.MOST_IN_ADDRESS)
+        ],
     ):
         """Remove labels: they are not found any more, and their numbers are not used again."""
         return {"labels": await service.remove(label)}

@@ -9,7 +9,7 @@ REQUEST_SECONDS = 20  # from a request's first byte to its last
 class Connection(HttpToolsProtocol):
     """uvicorn's connection on httptools, which has neither limit of its own."""
 
-    head_bytes, deadline = 0, None  # None: no request is being received
+    head_bytes, in_head, deadline = 0, True, None  # None: no request is being received
 
     def connection_made(self, transport):
         super().connection_made(transport)
@@ -19,26 +19,22 @@ class Connection(HttpToolsProtocol):
         if self.deadline is None:
             self._expect_request()
         self.head_bytes += len(data)
-        # Before its headers are complete, a message has no cycle that could push back.
-        if self._in_head() and self.head_bytes > HEAD_BYTES:
-            self._refuse(431, "Request Header Fields Too Large")
-            return
         super().data_received(data)
+        # Before its headers are complete, a request has nobody who could push back.
+        if self.in_head and self.head_bytes > HEAD_BYTES and not self.transport.is_closing():
+            self._refuse(431, "Request Header Fields Too Large")
 
     def _expect_request(self):
-        self.head_bytes = 0
+        self.head_bytes, self.in_head = 0, True
         self.deadline = self.loop.call_later(REQUEST_SECONDS, self._too_slow)
-
-    def _in_head(self):
-        return self.cycle is None or not self.cycle.more_body
 
     def on_headers_complete(self):
         super().on_headers_complete()
-        self.head_bytes = 0
+        self.in_head = False
 
     def on_message_complete(self):
         super().on_message_complete()
-        self.head_bytes = 0
+        self.head_bytes, self.in_head = 0, True  # of the next request, which may be here already
         self._forget_deadline()
 
     def connection_lost(self, exc):

@@ -6,7 +6,7 @@ import math
 import time
 
 from solar_tf.serving.limits import TokenBuckets
-from solar_tf.serving.refusals import Refusal
+from solar_tf.serving.refusals import Refusal, refusal_of
 
 log = logging.getLogger("solar.serve")
 
@@ -49,15 +49,11 @@ class Gate:
         try:
             self._admit(scope)
             await self.app(scope, self._measured(receive), send_on)
-        except Refusal as refusal:
-            await refusal.response()(scope, receive, send_on)
-        except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
+        except Exception as error:
+            if not isinstance(error, Refusal):
+                log.exception("%s %s failed", scope["method"], scope["path"])
             if status is None:
-                refusal = Refusal(500, "internal", "the server failed; its log says why")
-                await refusal.response()(scope, receive, send_on)
-            else:
-                raise
+                await refusal_of(error).response()(scope, receive, send_on)
         finally:
             # Only routes of our own become labels: a client must not be able to invent them.
             route = getattr(scope.get("route"), "path", None) or "other"

@@ -32,7 +32,7 @@ class Refusal(HTTPException):
 
 
 def refusal_of(error):
-    """Any exception as a Refusal, or None where it is the server's own fault."""
+    """Any exception as a Refusal; what is no fault of the client has status 500."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, RequestValidationError):
@@ -46,7 +46,7 @@ def refusal_of(error):
         return refusal
     if isinstance(error, UserError):
         return Refusal(422, "invalid", str(error))
-    return None
+    return Refusal(500, "internal", "the server failed; its log says why")
 
 
 def _field(item):
@@ -71,5 +71,5 @@ def install(app):
             refusal.headers["allow"] = ", ".join(sorted(_methods(app, request.scope)))
         return refusal.response()
 
-    for kind in (HTTPException, RequestValidationError, UserError):
+    for kind in (HTTPException, RequestValidationError, UserError, Exception):
         app.add_exception_handler(kind, answer)

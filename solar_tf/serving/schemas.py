@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 MOST = 2**31 - 1  # of an int32 label
+MOST_IN_ADDRESS = 100  # labels to allow or deny; more of them go into a body
 Label = Annotated[int, Field(ge=0, le=MOST, description="The number of a label.")]
 
 
@@ -121,42 +122,58 @@ class Error(Response):
     error: ErrorDetail
 
 
-def request_models(limits):
-    """Options, SearchQuery, SearchBody and NewLabels: models with the server's limits as bounds."""
-    query = Annotated[str, Field(min_length=1, max_length=limits.query_length)]
-    listed = Annotated[list[Label], Field(max_length=limits.listed_labels)]
+def _no_text(value):
+    """Numbers in JSON are numbers; in an address everything is text."""
+    if isinstance(value, str | bool):
+        raise ValueError("Input should be a number")
+    return value
+
+
+def _options(limits, most_listed, truth, *validators):
+    """How to search, of types that suit an address or a body."""
+
+    def number(kind, least, most):
+        return Annotated[kind, Field(ge=least, le=most), *validators]
+
+    listed = Annotated[list[number(int, 0, MOST)], Field(max_length=most_listed)]
 
     class Options(BaseModel):
         model_config = ConfigDict(extra="forbid")
 
-        k: int = Field(10, ge=1, le=limits.results, description="How many labels.")
-        m: Literal["full"] | Annotated[int, Field(ge=1, le=MOST)] = Field(
+        k: number(int, 1, limits.results) = Field(10, description="How many labels.")
+        m: Literal["full"] | number(int, 1, MOST) = Field(
             100, description='Buckets kept of each chunk, or "full" to score every label (§3.3).'
         )
         score: Literal["evidence", "probability"] = Field(
             "evidence", description="The sum of log(p / floor), or the paper's sum of p."
         )
-        min_chunks: int = Field(0, ge=0, le=1000, description="Found in at least so many chunks.")
-        threshold: float = Field(
-            0.0, ge=0, le=1e9, allow_inf_nan=False, description="The least score."
-        )
+        min_chunks: number(int, 0, 1000) = Field(0, description="Found in at least so many chunks.")
+        threshold: number(float, 0, 1e9) = Field(0.0, description="The least score.")
         allow: listed | None = Field(None, description="Only these labels.")
         deny: listed | None = Field(None, description="All but these labels.")
-        explain: bool = Field(False, description="Say for each label what each chunk added.")
+        explain: truth = Field(False, description="Say for each label what each chunk added.")
 
-    class SearchQuery(Options):
-        q: query = Field(description="A text.")
+    return Options
 
-    class SearchBody(Options):
-        queries: list[query] = Field(min_length=1, max_length=limits.queries)
+
+def request_models(limits):
+    """SearchOptions, SearchQuery, SearchBody and NewLabels, bounded by the server's limits."""
+    text = Annotated[str, Field(min_length=1, max_length=limits.query_length)]
+    SearchOptions = _options(limits, min(limits.listed_labels, MOST_IN_ADDRESS), bool)
+
+    class SearchQuery(SearchOptions):
+        q: text = Field(description="A text.")
+
+    class SearchBody(_options(limits, limits.listed_labels, StrictBool, BeforeValidator(_no_text))):
+        queries: list[text] = Field(min_length=1, max_length=limits.queries)
 
     class NewLabels(BaseModel):
         model_config = ConfigDict(extra="forbid")
 
-        titles: list[query] = Field(min_length=1, max_length=limits.new_labels)
+        titles: list[text] = Field(min_length=1, max_length=limits.new_labels)
         placement: Literal["content", "hash"] = Field(
             "content",
             description="By what the chunks make of the title, or by hash alone (§3.1).",
         )
 
-    return Options, SearchQuery, SearchBody, NewLabels
+    return SearchOptions, SearchQuery, SearchBody, NewLabels
