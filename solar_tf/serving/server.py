@@ -32,13 +32,23 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if not self.started:
             return
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, lambda: loop.create_task(self._reload()))
         facts = self.service.facts()
         say(
             f"serving {facts['run']}: {facts['labels']:,} labels, {facts['chunks']} chunks "
             f"at {self.url}"
         )
+
+    @contextlib.contextmanager
+    def capture_signals(self):
+        """Unlike uvicorn's own, which dies of the signal once all is done: code 0 says it was."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        loop.add_signal_handler(signal.SIGHUP, self._start_reload)
+        yield
+
+    def _start_reload(self):
+        self.reloading = asyncio.get_running_loop().create_task(self._reload())
 
     async def _reload(self):
         with contextlib.suppress(Refusal):  # it is in the log, and the old run is served
@@ -67,9 +77,8 @@ def serve(root, host, port, limits, token=None, num_chunks=None, window=0.001, h
         )
         name = f"[{host}]" if ":" in host else host
         url = f"http://{name}:{listener.getsockname()[1]}/"
-        asyncio_run = config.get_loop_factory()
         server = Server(config, service, url)
-        with asyncio.Runner(loop_factory=asyncio_run) as runner:
+        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             runner.run(server.serve(sockets=[listener]))
 
 
