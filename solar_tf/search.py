@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from solar_tf.encoder import Inputs, probabilities
 from solar_tf.errors import UserError
 from solar_tf.labels import Labels
 from solar_tf.rundir import Run, open_run
-from solar_tf.weights import load_stored, weight_shapes
+from solar_tf.weights import load_stored, verify_weights, weight_shapes
 
 BLOCK_BYTES = 2.5e8  # of the buckets of the queries that are ranked together
 MOST_QUERIES = 4096  # of a block
@@ -48,7 +48,13 @@ class _State(NamedTuple):
 class Searcher:
     """A trained run, ready to be asked; any number of threads may share one."""
 
-    def __init__(self, run: Run, chunks: Sequence[int], threads: int | None = None):
+    def __init__(
+        self,
+        run: Run,
+        chunks: Sequence[int],
+        threads: int | None = None,
+        verified: bool = True,  # False for who wants to start at once and calls `verify` later
+    ):
         self.run, self.chunks = run, tuple(chunks)
         self.threads = threads or len(os.sched_getaffinity(0))
         self.vocabulary = None
@@ -59,12 +65,12 @@ class Searcher:
             self.token_weights = np.load(run.paths.token_weights, allow_pickle=False)
         self._pool = ThreadPoolExecutor(self.threads, "search")
         self._lock = threading.Lock()
-        self._state = self._load(read_delta(run))
+        self._state = self._load(read_delta(run), verified)
 
-    def _load(self, delta: Delta) -> "_State":
+    def _load(self, delta: Delta, verified: bool = True) -> "_State":
         shapes = weight_shapes(self.run.config, self.run.input_dim)
         folders = [delta.weights(self.run, chunk) for chunk in self.chunks]
-        models = [load_stored(folder, shapes) for folder in folders]
+        models = [load_stored(folder, shapes, verified=verified) for folder in folders]
         return _State(delta, models, Labels.load(self.run, self.chunks, delta))
 
     def reload(self) -> bool:
@@ -78,6 +84,18 @@ class Searcher:
                 return False
             self._state = self._load(delta)
             return True
+
+    def verify(self) -> Iterator[int]:
+        """Compare the weights in use with their checksums; yields every chunk that is done."""
+        state = self._state
+        for chunk, model in zip(self.chunks, state.models, strict=True):
+            verify_weights(state.delta.weights(self.run, chunk), model)
+            yield chunk
+
+    @property
+    def labels(self) -> Labels:
+        """The labels as they are now."""
+        return self._state.labels
 
     @property
     def num_labels(self) -> int:

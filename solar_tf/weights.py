@@ -43,8 +43,11 @@ def load_weights(folder, shapes, mapped=False, remember=True):
     return weights if mapped else {name: np.array(weight) for name, weight in weights.items()}
 
 
-def load_stored(folder, shapes, remember=True):
-    """The same as they are stored, mapped: in any precision, with the scales of int8."""
+def load_stored(folder, shapes, remember=True, verified=True):
+    """The same as they are stored, mapped: in any precision, with the scales of int8.
+
+    Who must not wait for gigabytes to be read calls `verify_weights` later.
+    """
     kind = read_state(folder).get("precision", "float32")
     if kind not in precision.PRECISIONS:
         _fail(folder / "state.json", f"weights of an unknown precision, {kind!r:.40}")
@@ -59,7 +62,8 @@ def load_stored(folder, shapes, remember=True):
         if weight.shape != shape or weight.dtype != dtype:
             _fail(path, f"{weight.dtype} {list(weight.shape)}, where {dtype} {list(shape)} belongs")
         weights[name] = weight
-    verify_weights(folder, weights, remember)
+    if verified:
+        verify_weights(folder, weights, remember)
     return weights
 
 

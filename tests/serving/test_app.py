@@ -1,0 +1,163 @@
+"""The routes, as a client sees them."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from serving.server_process import AUTHORIZED, serving
+from solar_tf.search import open_searcher
+
+
+def test_one_text_and_several_are_answered_as_offline(server, trained):
+    searcher = open_searcher(trained.paths.root)
+    texts = ["topic3 topic4", "topic7 noise1"]
+    several = server.client.post("/search", json={"queries": texts, "k": 3, "m": 7}).json()
+    for text, answer in zip(texts, several["answers"], strict=True):
+        hits = searcher.search(text, k=3, m=7)
+        assert [found["label"] for found in answer["labels"]] == [hit.label for hit in hits]
+        scores = [found["score"] for found in answer["labels"]]
+        assert scores == pytest.approx([hit.score for hit in hits], rel=1e-5)
+        (one,) = server.get("/search", q=text, k=3, m=7).json()["answers"]
+        assert one["labels"] == pytest.approx(answer["labels"])
+    assert set(several["ms"]) == {"waited", "searched", "batch"}
+
+
+def test_filters_reach_the_search(server):
+    body = {"queries": ["topic3 topic4"], "k": 40, "m": "full", "deny": [3]}
+    labels = server.client.post("/search", json=body).json()["answers"][0]["labels"]
+    assert len(labels) == 39 and 3 not in [found["label"] for found in labels]
+    found = server.get("/search", q="topic3", allow=[5, 6], m="full").json()["answers"][0]["labels"]
+    assert {label["label"] for label in found} == {5, 6}
+
+
+def test_an_explanation_adds_up(server):
+    (answer,) = server.get("/search", q="topic3 topic4", m=7, explain=True).json()["answers"]
+    for found in answer["labels"]:
+        assert sum(chunk["weight"] for chunk in found["chunks"]) == pytest.approx(found["score"])
+    assert 0 < answer["candidates"] <= 40
+
+
+def test_neighbours_are_found_by_the_title_and_without_itself(server):
+    answer = server.get("/labels/7/neighbours", k=40, m="full").json()["answers"][0]
+    assert answer["query"] == server.get("/labels/7").json()["title"] == "about topic7"
+    assert {found["label"] for found in answer["labels"]} == {*range(40)} - {7}
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/search", "q"),
+        ("/search?q=", "q"),
+        ("/search?q=a&k=0", "k"),
+        ("/search?q=a&k=1e9", "k"),
+        ("/search?q=a&m=-1", "m"),
+        ("/search?q=a&score=best", "score"),
+        ("/search?q=a&threshold=nan", "threshold"),
+        ("/search?q=a&kk=3", "kk"),
+        ("/search?q=" + "a" * 1001, "q"),
+        ("/labels/minus", "label"),
+    ],
+)
+def test_a_bad_parameter_is_named(server, path, field):
+    answer = server.get(path)
+    assert answer.status_code == 422
+    assert field in [error["field"].split(".")[0] for error in answer.json()["error"]["fields"]]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[" * 100_000,
+        b'{"queries": ["\\ud800"]}',
+        b'{"queries": "topic3"}',
+        b'{"queries": []}',
+        b'{"queries": ["a"], "k": 1' + b"0" * 5000 + b"}",
+        b'{"queries": ["a"], "threshold": NaN}',
+        b"\xff\xfe",
+        b"null",
+    ],
+)
+def test_a_bad_body_is_a_clients_mistake(server, body):
+    headers = {"content-type": "application/json"}
+    answer = server.client.post("/search", content=body, headers=headers)
+    assert answer.status_code in (400, 422)
+    assert answer.json()["error"]["message"]
+
+
+def test_unknown_words_are_an_empty_answer_and_no_error(server):
+    answer = server.get("/search", q="xyzzy \x00 \u2028 ☃", explain=True)
+    assert answer.status_code == 200
+    assert answer.json()["answers"][0]["labels"] == []
+
+
+def test_changes_need_the_token(copied_run):
+    with serving(copied_run) as server:
+        add = {"titles": ["topic5 topic6 anew"]}
+        for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Basic eDp5"}):
+            assert server.client.post("/labels", json=add, headers=headers).status_code == 401
+            assert server.client.delete("/labels?label=1", headers=headers).status_code == 401
+            assert server.client.post("/reload", headers=headers).status_code == 401
+        answer = server.client.post("/labels", json=add, headers=AUTHORIZED)
+        assert (answer.status_code, answer.json()) == (201, {"labels": [40]})
+        found = server.get("/search", q="topic5 topic6", m=7).json()["answers"][0]["labels"]
+        assert "topic5 topic6 anew" in [label["title"] for label in found[:3]]
+        answer = server.client.delete("/labels?label=40&label=5", headers=AUTHORIZED)
+        assert answer.json() == {"labels": [5, 40]}
+        found = server.get("/search", q="topic5 topic6", m="full", k=41).json()["answers"][0]
+        assert not {5, 40} & {label["label"] for label in found["labels"]}
+        assert server.client.delete("/labels?label=41", headers=AUTHORIZED).status_code == 404
+
+
+def test_queries_of_many_clients_share_batches_and_none_gets_anothers_answer(server):
+    def ask(i):
+        text = f"topic{i % 40}"
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            found = client.get("/search", params={"q": text, "k": 1 + i % 5, "m": 7}).json()
+        return text, 1 + i % 5, found
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(ask, range(120)))
+    for text, k, found in answers:
+        assert found["answers"][0]["query"] == text
+        assert len(found["answers"][0]["labels"]) == k
+    assert max(found["ms"]["batch"] for _, _, found in answers) > 1
+
+
+def test_the_pages_and_their_files_are_there(server):
+    for path in ("/", "/docs", "/page/main.js", "/page/style.css", "/page/icon.svg"):
+        assert server.get(path).status_code == 200
+    assert server.get("/page/../app.py").status_code == 404
+    assert server.get("/openapi.json").json()["info"]["title"] == "SOLAR search"
+
+
+def test_health_facts_and_metrics(server):
+    health = server.get("/health").json()
+    assert health["status"] in ("ok", "verifying") and health["run"] == "topics"
+    assert server.get("/run").json()["labels"] == 40
+    server.get("/search", q="topic3")
+    metrics = server.get("/metrics")
+    assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert "solar_labels 40" in metrics.text and "solar_queries_total" in metrics.text
+
+
+def test_schemathesis_finds_no_fault(copied_run, tmp_path):
+    """Requests made up from the OpenAPI document: no 500, and no answer that is not in it."""
+    pytest.importorskip("schemathesis", reason="schemathesis is not installed: [test] has it")
+    command = [
+        sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()",
+        "run", "--max-examples=3", "--phases=coverage,fuzzing", "--seed=1", "--no-color",
+        "--header", f"Authorization: {AUTHORIZED['authorization']}",
+    ]  # fmt: skip
+    with serving(copied_run) as server:
+        done = subprocess.run(
+            [*command, f"{server.url}openapi.json"], capture_output=True, text=True, cwd=tmp_path
+        )
+        short = "\n".join(line[:200] for line in done.stdout.splitlines()[-60:])
+        assert done.returncode == 0, short
+        assert "No issues found" in done.stdout
+        assert 'status="500"' not in server.get("/metrics").text
