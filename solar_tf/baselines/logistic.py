@@ -12,7 +12,7 @@ INNER_PASSES = 20  # over the coordinates, for one quadratic model
 LINE_SEARCHES = 20
 DAMPING = 1e-12  # keeps second derivatives above 0
 
-compiled = njit(nogil=True, cache=True)
+compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @compiled

@@ -20,7 +20,7 @@ LEARNER = (
     "units", "part_splits", "rows", "column_splits", "columns", "projections", "embeddings",
 )  # fmt: skip
 
-compiled = njit(nogil=True, cache=True)
+compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 class NeighbourBaseline(Baseline):
@@ -48,10 +48,11 @@ class NeighbourBaseline(Baseline):
         model = self.arrays
         near = int(model["neighbours"])
         learners = sum(name.startswith("units_") for name in model)
-        found = [
-            nearest_rows(inputs, [model[f"{name}_{i:03d}"] for name in LEARNER], near)
-            for i in range(learners)
-        ]
+        found = in_threads(
+            lambda i, _: nearest_rows(inputs, [model[f"{n}_{i:03d}"] for n in LEARNER], near),
+            learners,
+            rows_per_task=1,
+        )
         members = np.concatenate([rows for rows, _ in found], axis=1)
         weights = np.concatenate([similar for _, similar in found], axis=1)
         ids = np.full((inputs.shape[0], k), -1, np.int32)
@@ -79,12 +80,26 @@ def nearest_rows(inputs, learner, count):
         here = np.flatnonzero(parts == part)
         members = slice(part_splits[part], part_splits[part + 1])
         scores = queries[here] @ embeddings[members].T
-        width = min(count, scores.shape[1])
-        best = np.argpartition(-scores, width - 1, axis=1)[:, :width] if width else None
-        if width:
-            found[here, :width] = rows[members][best]
-            similar[here, :width] = np.take_along_axis(scores, best, axis=1)
+        _keep_best(scores, rows[members], here, found, similar)
     return found, similar
+
+
+@compiled
+def _keep_best(scores, rows, here, found, similar):
+    """found[here] and similar[here] become the rows of the best scores [n, rows], best first."""
+    count = found.shape[1]
+    for q in range(len(here)):
+        best, names, size = similar[here[q]], found[here[q]], 0
+        for r in range(len(rows)):
+            score = scores[q, r]
+            if size == count and score <= best[-1]:
+                continue
+            size = min(size + 1, count)
+            at = size - 1
+            while at > 0 and best[at - 1] < score:
+                best[at], names[at] = best[at - 1], names[at - 1]
+                at -= 1
+            best[at], names[at] = score, rows[r]
 
 
 def unit_rows(matrix):

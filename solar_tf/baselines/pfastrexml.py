@@ -23,7 +23,7 @@ TREE = (
 )  # fmt: skip
 LABELS_PER_PRODUCT = 50_000  # bounds what computing the labels' means holds at a time
 
-compiled = njit(nogil=True, cache=True)
+compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @dataclass(frozen=True)

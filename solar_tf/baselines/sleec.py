@@ -23,7 +23,7 @@ from solar_tf.baselines.neighbours import NeighbourBaseline, unit_rows
 ROWS_PER_PRODUCT = 500  # of a cluster; bounds the dense block of similarities
 SMALL = "for one cluster, else"
 
-compiled = njit(nogil=True, cache=True, fastmath=True)
+compiled = njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 
 
 @dataclass(frozen=True)

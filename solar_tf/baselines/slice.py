@@ -27,7 +27,7 @@ from solar_tf.console import progress
 PAIRS_PER_BLOCK = 20_000_000  # of a label and a row near it; bounds memory
 ROWS_PER_SEARCH = 2_000
 
-compiled = njit(nogil=True, cache=True)
+compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,8 @@ def _scatter_near(near, offset, first, last, cursors, rows):
                 cursors[label - first] += 1
 
 
-fast = njit(nogil=True, cache=True, fastmath=True)  # sums in any order: whole vector registers
+# Sums in any order, and divisions that do not raise: whole vector registers.
+fast = njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 
 
 @fast

@@ -13,7 +13,7 @@ from solar_tf.baselines.logistic import fit_l1, transpose
 PARTING_PASSES = 50  # it settles in about five
 LEAST_GAIN = 1e-6
 
-compiled = njit(nogil=True, cache=True)
+compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @compiled

@@ -5,7 +5,7 @@ from numba import njit
 
 HALF = np.uint64(32)
 
-compiled = njit(nogil=True, cache=True)
+compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @compiled
