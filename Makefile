@@ -16,6 +16,7 @@ test: $(VENV)/installed
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 # An hour on two cores and 10 GB of memory; BOOKS=folder adds a larger dataset of titles.
 bench: $(VENV)/installed

@@ -27,7 +27,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["solar_tf", "solar_tf.*"]),
-    package_data={"solar_tf": embedded},
+    package_data={"solar_tf": ["py.typed", *embedded]},
     scripts=["preprocess/preprocess.py", "train/train.py", "infer/infer.py"],
     install_requires=[
         "absl-py>=2.1",
@@ -50,6 +50,7 @@ setup(
             "hypothesis>=6.100",
             "matplotlib>=3.8",
             "milvus-lite>=3; platform_system == 'Linux'",
+            "mypy>=1.11",
             "omikuji>=0.5",
             "pymilvus>=2.5",
             "pytest>=8",
