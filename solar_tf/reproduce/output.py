@@ -92,7 +92,7 @@ def write(outcomes, folder, dataset):
 def render_page(outcomes, folder, dataset):
     """All tables on one page, with charts of what they say."""
     on = machine()
-    sections = [("about", "About", _about(folder, on))]
+    sections = [("about", "About", _about(folder))]
     for outcome in outcomes:
         body = "".join(
             (f"<h3>{table.title}</h3>" if i else paragraph(table.title)) + table.html()
@@ -111,24 +111,28 @@ def render_page(outcomes, folder, dataset):
             figure(title, text, chart), figure("Training against precision", text, training)
         )
         sections.append(("methods", "Methods", shown))
+    sections.append(("machine", "Machine", _machine(on)))
     footer = f"Made by solar_tf.reproduce on {on['date']}, commit {on['commit'] or 'unknown'}."
     title = f"SOLAR's tables on {dataset.name}"
     return page(title, "The paper's tables with ours beside them.", sections, footer)
 
 
-def _about(folder, on):
-    links = "".join(
-        f'<li><a href="{os.path.relpath(path, folder.root)}">{path.parent.name}</a></li>'
+def _about(folder):
+    links = ", ".join(
+        f'<a href="{os.path.relpath(path, folder.root)}">{path.parent.name}</a>'
         for path in sorted(folder.root.glob("*/report.html"))
     )
-    cells = [[k, str(v)] for k, v in on.items() if k != "versions"]
-    cells += [[name, str(version)] for name, version in on["versions"].items()]
     text = (
         "Every cell is measured here, with its run and commit, or quoted from the paper. "
         + paper.PRECISION_NOTE
     )
-    pages = f"<p>Pages of the runs:</p><ul>{links}</ul>" if links else ""
-    return paragraph(text) + pages + Table("machine", ["this page", ""], cells).html()
+    return paragraph(text) + (f"<p>Pages of the runs: {links}.</p>" if links else "")
+
+
+def _machine(on):
+    cells = [[name, str(value)] for name, value in on.items() if name != "versions"]
+    cells += [[name, str(version)] for name, version in on["versions"].items()]
+    return Table("Machine", ["this page was made on", ""], cells).html()
 
 
 def _ablation_figures(rows):

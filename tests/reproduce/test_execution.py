@@ -68,7 +68,7 @@ def test_one_missing_baseline_does_not_stop_the_others(reproduced):
     failed = execute([planned], folder, dataset, wish, trainers=1, workers=1)
     assert failed == {
         (plan.MAIN, "nobody"): "not part of this version",
-        (plan.MAIN, "sleec"): "learners must be above 0, not -1",
+        (plan.MAIN, "sleec"): "learners must be at least 0, not -1",
     }
 
 
