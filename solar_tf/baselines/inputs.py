@@ -52,7 +52,7 @@ class Data:
         return inverse_propensity(self.label_counts, len(self.train), *self.propensity)
 
 
-def load_data(root, weighting="auto"):
+def load_data(root, weighting="auto", idf_power=1.0):
     """The Data of a preprocessed run; `weighting` is auto, tfidf, counts or words."""
     run = open_run(root)
     dataset, config = run.dataset, run.config
@@ -72,11 +72,11 @@ def load_data(root, weighting="auto"):
         train = splits["train"].inputs
         frequencies = np.bincount(train.indices, minlength=num_features)
         idf = features.inverse_frequencies(frequencies, train.shape[0])
-        factors = idf ** np.float32(int(want_tfidf) - int(have_tfidf))
+        factors = idf ** np.float32(want_tfidf * idf_power - have_tfidf)
         for split in splits.values():
             split.inputs.data *= factors[split.inputs.indices]
         if label_inputs is not None and want_tfidf:
-            label_inputs.data *= idf[label_inputs.indices]
+            label_inputs.data *= (idf ** np.float32(idf_power))[label_inputs.indices]
     for inputs in (*(split.inputs for split in splits.values()), label_inputs):
         if inputs is not None and not in_order:
             scale_rows(inputs)

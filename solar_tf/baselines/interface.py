@@ -44,6 +44,9 @@ class Settings(PlainSettings):
         "counts for feature files, whose values the datasets' authors chose",
         choices=("auto", "counts", "tfidf"),
     )
+    idf_power: float = setting(
+        1.0, "ours", "power of the IDF in tfidf: above 1, frequent words fade further"
+    )
     seed: int = setting(0, "ours", "of everything random", least=0)
 
     def __post_init__(self):

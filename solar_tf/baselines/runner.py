@@ -45,7 +45,7 @@ def run_baseline(root, name, settings=None, save_as=None, top_labels=TOP_LABELS)
         _check_settings(folder, name, baseline.settings)
         result = read_json(folder / "metrics.json")
         if result is None or not (folder / "predictions.npz").exists():
-            data = load_data(root, baseline.settings.weighting)
+            data = load_data(root, baseline.settings.weighting, baseline.settings.idf_power)
             _fit(baseline, data, folder)
             result = _evaluate(
                 type(baseline).load(folder / "model"), name, data, folder, top_labels

@@ -18,9 +18,11 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from solar_tf.baselines.clusters import balanced_clusters
 from solar_tf.baselines.inputs import scale_rows
 from solar_tf.baselines.interface import CORES, Baseline, Parts, Settings, in_threads, setting
 from solar_tf.baselines.search import choose_method, load_index, make_index
+from solar_tf.baselines.svm import dot, train_svms
 from solar_tf.baselines.votes import best_labels
 from solar_tf.console import progress
 
@@ -34,6 +36,13 @@ compiled = njit(nogil=True, cache=True, error_model="numpy")
 class SliceSettings(Settings):
     dim: int = setting(300, "SLICE's paper", "singular vectors that sparse inputs are projected on")
     shortlist: int = setting(300, "SLICE's paper", "nearest labels of a row, or of a query")
+    centre_rows: int = setting(
+        0,
+        "SLICE's paper",
+        "0: a label is the mean of its rows; else a label with more rows than this is parted into "
+        "centres of as many, any of which finds it",
+        least=0,
+    )
     cost: float = setting(1.0, "SLICE's paper", "C of the squared-hinge SVMs")
     iterations: int = setting(20, "SLICE's program", "passes of an SVM's solver")
     tolerance: float = setting(0.1, "liblinear's", "an SVM's violation at its end")
@@ -58,10 +67,10 @@ class Slice(Baseline):
         self.arrays = dict(basis)
         inputs = self._dense(data.train.inputs)
         method = choose_method(s.search, data.num_labels)
-        means = parts.get("means", lambda: {"means": label_means(data, inputs)})
+        means = parts.get("means", lambda: label_means(data, inputs, s.centre_rows, s.seed))
         index = parts.get("index", lambda: make_index(means["means"], method, s.seed))
-        width = min(s.shortlist, data.num_labels)
-        near = self._near_labels(inputs, load_index(index), width, Path(folder))
+        width = min(s.shortlist, len(means["owners"]))
+        near = self._near_labels(inputs, load_index(index), means["owners"], width, Path(folder))
         parts.tick()
         self.arrays |= means | index
         weights = self._classifiers(inputs, data, near, parts)
@@ -77,7 +86,7 @@ class Slice(Baseline):
             return scale_rows(np.ascontiguousarray(inputs @ basis, np.float32))
         return np.ascontiguousarray(inputs, np.float32)
 
-    def _near_labels(self, inputs, index, width, folder):
+    def _near_labels(self, inputs, index, owners, width, folder):
         """The nearest labels of all training rows, int32 [n, width], as a mapped file."""
         path = folder / "near.npy"
         if not path.exists():
@@ -86,7 +95,7 @@ class Slice(Baseline):
             with progress(len(inputs), "searching near labels", "row") as bar:
                 for start in range(0, len(inputs), ROWS_PER_SEARCH):
                     rows = slice(start, start + ROWS_PER_SEARCH)
-                    near[rows] = index.search(inputs[rows], width)
+                    near[rows] = labels_of(index.search(inputs[rows], width), owners)
                     bar.update(len(near[rows]))
             near.flush()
             unfinished.rename(path)
@@ -128,14 +137,14 @@ class Slice(Baseline):
         if not hasattr(self, "_index"):
             self._index = load_index(self.arrays)
         rows = self._dense(inputs)
-        means, weights = self.arrays["means"], self.arrays["weights"]
-        near = self._index.search(rows, min(self.settings.shortlist, len(weights)))
+        means, owners, weights = (self.arrays[name] for name in ("means", "owners", "weights"))
+        near = self._index.search(rows, min(self.settings.shortlist, len(means)))
         ids = np.full((len(rows), k), -1, np.int32)
         scores = np.zeros((len(rows), k), np.float32)
         gamma = float(self.arrays["gamma"])
         in_threads(
             lambda start, stop: rank_near(
-                start, stop, rows, near, means, weights, gamma, ids, scores
+                start, stop, rows, near, means, owners, weights, gamma, ids, scores
             ),
             len(rows),
         )
@@ -152,10 +161,32 @@ def singular_vectors(data, dim, seed):
     return np.ascontiguousarray(vectors.T, np.float32)
 
 
-def label_means(data, inputs):
-    """The unit mean of every label's rows, [N, dim]; zeros where it has none."""
-    means = np.asarray(data.train.labels.T.tocsr() @ inputs, np.float32)
-    return scale_rows(means)
+def label_means(data, inputs, centre_rows, seed):
+    """Unit means [M, dim] of labels' rows, and the label of each [M]; zeros where it has no rows.
+
+    The first N are of whole labels. A label with more than `centre_rows` rows, if that is not 0,
+    is split into balanced clusters of about as many; their means follow, and its own is zero.
+    """
+    members = data.train.labels.T.tocsr()
+    means = np.asarray(members @ inputs, np.float32)
+    centres, owners = [means], [np.arange(data.num_labels)]
+    generator = np.random.default_rng(seed)
+    for label in np.flatnonzero(data.label_counts > centre_rows) if centre_rows else ():
+        rows = inputs[members.indices[members.indptr[label] : members.indptr[label + 1]]]
+        count = -(-len(rows) // centre_rows)
+        splits, order = balanced_clusters(rows, count, generator)
+        centres.append(np.add.reduceat(rows[order], splits[:-1], axis=0))
+        owners.append(np.full(count, label))
+        means[label] = 0
+    means = scale_rows(np.concatenate(centres))
+    return {"means": means, "owners": np.concatenate(owners).astype(np.int32)}
+
+
+def labels_of(found, owners):
+    """The labels of means found, int32 [n, width]: each once, padded with -1."""
+    labels = np.sort(np.where(found < 0, -1, owners[found]), axis=1)
+    labels[:, 1:][labels[:, 1:] == labels[:, :-1]] = -1
+    return labels
 
 
 def count_near(near, num_labels):
@@ -185,92 +216,27 @@ def _scatter_near(near, offset, first, last, cursors, rows):
                 cursors[label - first] += 1
 
 
-# Sums in any order, and divisions that do not raise: whole vector registers.
-fast = njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
-
-
-@fast
-def _dot(a, b):
-    total = np.float32(0)
-    for i in range(len(a)):
-        total += a[i] * b[i]
-    return total
-
-
-@fast
-def _add(weights, scale, row):
-    for i in range(len(weights)):
-        weights[i] += scale * row[i]
-
-
 @compiled
-def train_svms(
-    start, stop, inputs, member_splits, members, near_splits, near, cost, iterations, tolerance,
-    seed, weights,
-):  # fmt: skip
-    """SVMs of labels start to stop: their own rows against the others that have them nearby.
-
-    L2-regularised squared hinge by dual coordinate descent (Hsieh et al., ICML 2008). A label's
-    rows are copied side by side first, because they are read many times.
-    """
-    np.random.seed(seed + start)
-    mark = np.full(len(inputs), -1, np.int32)  # the last label that a row was positive for
-    for label in range(start, stop):
-        own = members[member_splits[label] : member_splits[label + 1]]
-        other = near[near_splits[label] : near_splits[label + 1]]
-        if not len(own):
-            continue
-        for row in own:
-            mark[row] = label
-        chosen = np.empty(len(own) + len(other), np.int32)
-        chosen[: len(own)] = own
-        count = len(own)
-        for row in other:
-            if mark[row] != label:
-                chosen[count] = row
-                count += 1
-        rows = np.empty((count, inputs.shape[1]), np.float32)
-        squares = np.empty(count, np.float32)
-        for i in range(count):
-            rows[i] = inputs[chosen[i]]
-            squares[i] = _dot(rows[i], rows[i])
-        duals = np.zeros(count, np.float32)
-        w = weights[label]
-        order = np.arange(count)
-        diagonal = np.float32(0.5 / cost)
-        for _ in range(iterations):
-            np.random.shuffle(order)
-            highest, lowest = -np.inf, np.inf
-            for i in order:
-                sign = np.float32(1.0) if i < len(own) else np.float32(-1.0)
-                slope = sign * _dot(w, rows[i]) - np.float32(1.0) + diagonal * duals[i]
-                projected = min(slope, np.float32(0.0)) if duals[i] == 0 else slope
-                highest, lowest = max(highest, projected), min(lowest, projected)
-                if abs(projected) > 1e-8:
-                    old = duals[i]
-                    duals[i] = max(old - slope / (squares[i] + diagonal), np.float32(0.0))
-                    _add(w, (duals[i] - old) * sign, rows[i])
-            if highest - lowest <= tolerance:
-                break
-
-
-@compiled
-def rank_near(start, stop, rows, near, means, weights, gamma, ids, scores):
-    """Rank the near labels of queries start to stop: sigmoid(w x) + sigmoid(gamma cos)."""
-    sums = np.zeros(near.shape[1], np.float32)
-    places = np.empty(near.shape[1], np.int32)
-    keys = np.empty(near.shape[1], np.uint64)
+def rank_near(start, stop, rows, near, means, owners, weights, gamma, ids, scores):
+    """Rank the labels of the near means of queries start to stop: sigmoid(w x) + sigmoid(gamma
+    cos), with the nearest mean of a label."""
+    width = near.shape[1]
+    sums = np.zeros(width, np.float32)
+    labels, places = np.empty(width, np.int32), np.empty(width, np.int32)
+    keys = np.empty(width, np.uint64)
     for q in range(start, stop):
         # Ranked by their places in label order, which puts the lower label first in ties.
-        labels = np.sort(near[q])
-        count = 0
-        for label in labels:
-            if label < 0:
+        found = near[q][near[q] >= 0]
+        found = found[np.argsort(owners[found])]
+        count, cosine = 0, np.float32(0)
+        for at in range(len(found)):
+            label, here = owners[found[at]], dot(means[found[at]], rows[q])
+            cosine = here if at == 0 or label != owners[found[at - 1]] else max(cosine, here)
+            if at + 1 < len(found) and owners[found[at + 1]] == label:
                 continue
-            margin, cosine = _dot(weights[label], rows[q]), _dot(means[label], rows[q])
+            margin = dot(weights[label], rows[q])
             sums[count] = 1 / (1 + np.exp(-margin)) + 1 / (1 + np.exp(-gamma * cosine))
-            labels[count] = label
-            places[count] = count
+            labels[count], places[count] = label, count
             count += 1
         best_labels(places[:count], sums, keys, ids[q], scores[q])
         for i in range(min(len(ids[q]), count)):

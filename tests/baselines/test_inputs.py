@@ -33,6 +33,14 @@ def test_either_run_gives_either_weighting(runs, weighting):
     )
 
 
+def test_a_power_of_the_idf_fades_frequent_words(runs):
+    once, twice = (load_data(runs["tfidf"], "tfidf", power).train.inputs for power in (1, 2))
+    counts = load_data(runs["tfidf"], "counts").train.inputs
+    product = counts.copy()
+    product.data = once.data**2 / counts.data  # no word occurs twice in these titles
+    np.testing.assert_allclose(twice.toarray(), scale_rows(product).toarray(), rtol=1e-4)
+
+
 def test_rows_are_the_titles(runs):
     data = load_data(runs["counts"], "counts")
     assert (len(data.train), len(data.test), data.num_labels) == (200, 40, 40)

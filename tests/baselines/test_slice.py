@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
-from sklearn.svm import LinearSVC
 
 from baselines.agreement import same_when_loaded, solves
-from solar_tf.baselines.slice import Slice, count_near, gather_near, train_svms
+from solar_tf.baselines.slice import Slice, count_near, gather_near, label_means, labels_of
 
 
 @pytest.mark.parametrize("kind", ["planted", "planted_dense"])
@@ -22,22 +21,6 @@ def test_shortlists_are_turned_round():
     assert counts.tolist() == [1, 1, 3, 0]
     rows = gather_near(near, 1, 4, np.array([0, 1, 4, 4]))
     assert rows.tolist() == [1, 0, 1, 2]
-
-
-def test_a_labels_classifier_is_the_svm_of_its_rows_and_its_negatives(planted_dense):
-    """Against liblinear on the same rows."""
-    inputs = planted_dense.train.inputs
-    own = np.flatnonzero(planted_dense.train.labels[:, [3]].toarray().ravel()).astype(np.int32)
-    near = np.unique(np.concatenate([own[:5], np.arange(0, 600, 7)])).astype(np.int32)
-    weights = np.zeros((1, inputs.shape[1]), np.float32)
-    splits = np.array([0, len(own)]), np.array([0, len(near)])
-    train_svms(0, 1, inputs, splits[0], own, splits[1], near, 1.0, 2000, 1e-5, 0, weights)
-    negatives = np.setdiff1d(near, own)
-    rows = np.concatenate([own, negatives])
-    signs = np.repeat([1, -1], [len(own), len(negatives)])
-    theirs = LinearSVC(C=1.0, fit_intercept=False, tol=1e-8, max_iter=100_000)
-    theirs.fit(inputs[rows], signs)
-    np.testing.assert_allclose(weights[0], theirs.coef_[0], atol=2e-3)
 
 
 def test_a_label_without_rows_is_never_predicted(planted_dense, tmp_path):
@@ -60,3 +43,32 @@ def test_blocks_of_labels_give_the_same_classifiers(planted, tmp_path, monkeypat
     parts.fit(planted, tmp_path / "parts")
     assert len(list((tmp_path / "parts").glob("classifiers_*.npz"))) > 3
     np.testing.assert_allclose(parts.arrays["weights"], whole.arrays["weights"], atol=5e-3)
+
+
+def test_a_frequent_label_has_centres_of_its_own(planted_dense, tmp_path):
+    """Label 0 is on every row: the mean of all is near to none, its centres are."""
+    data = planted_dense
+    labels = data.train.labels.copy().tolil()
+    labels[:, 0] = 1
+    train = type(data.train)(data.train.inputs, labels.tocsr().astype(np.float32))
+    data = type(data)("crowd", "dense", 40, data.num_features, train, data.test, (0.55, 1.5))
+    means = label_means(data, train.inputs, 100, 0)
+    assert np.sum(means["owners"] == 0) == 1 + 6  # 600 rows; the whole label's is zero
+    assert not means["means"][0].any()
+    np.testing.assert_allclose(np.linalg.norm(means["means"][1:], axis=1), 1, rtol=1e-5)
+    found = {}
+    for centre_rows in (0, 20):
+        settings = Slice.Settings(shortlist=2, centre_rows=centre_rows)
+        baseline = Slice(settings)
+        (folder := tmp_path / str(centre_rows)).mkdir()
+        baseline.fit(data, folder)
+        ids = baseline.predict(data.test.inputs, 2)[0]
+        assert all(len(set(row[row >= 0])) == np.sum(row >= 0) for row in ids)
+        found[centre_rows] = np.mean(np.any(ids == 0, axis=1))
+    assert found[20] > found[0] + 0.3
+
+
+def test_a_label_is_near_once_whichever_of_its_means_is_found():
+    owners = np.array([0, 1, 2, 1], np.int32)
+    found = labels_of(np.array([[3, 1, 0], [-1, 2, 3]]), owners)
+    assert found.tolist() == [[0, 1, -1], [-1, 1, 2]]
