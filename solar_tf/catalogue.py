@@ -197,9 +197,7 @@ def _remove(args):
         for line, text in enumerate(Path(args.file).read_text().split("\n"), 1):
             if text.strip():
                 if not text.strip().isdecimal():
-                    raise UserError(
-                        f"{args.file}:{line}: {text!r:.40} is not the number of a label"
-                    )
+                    raise UserError(f"{args.file}:{line}: {text!r:.40} is not a label's number")
                 labels.append(int(text))
     if not labels:
         raise UserError("no labels to remove: name them, or give a --file of them")

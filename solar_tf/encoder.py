@@ -9,8 +9,10 @@ import scipy.sparse
 from scipy.special import expit
 
 from solar_tf import features, hashing
-from solar_tf.precision import multiply, multiply_active, multiply_rows
+from solar_tf.kernels import compiled
+from solar_tf.precision import scaled
 
+COLUMNS = 4096  # widened to float32 at a time
 FEW = 4  # queries, up to which reading parts of the output layer beats a matrix product
 
 
@@ -67,3 +69,54 @@ def probabilities(model, inputs):
     else:
         logits = np.stack([multiply_active(model, "output_kernel", units) for units in hidden])
     return expit(logits + model["output_bias"])
+
+
+# Products with weights in any precision, by name: [n, columns] float32.
+
+
+def multiply_rows(model, name, inputs):
+    """inputs @ weights, [n, columns] float32, for CSR inputs that touch a few rows of them."""
+    kernel = model[name]
+    if kernel.dtype == np.float32:
+        return inputs @ kernel
+    touched, places = np.unique(inputs.indices, return_inverse=True)
+    shape = inputs.shape[0], len(touched)
+    few = type(inputs)((inputs.data, places, inputs.indptr), shape=shape)
+    return scaled(model, name, few @ kernel[touched].astype(np.float32))
+
+
+def multiply(model, name, inputs):
+    """inputs @ weights, [n, columns] float32, for dense inputs."""
+    kernel = model[name]
+    if kernel.dtype == np.float32:
+        return inputs @ kernel
+    product = np.empty((len(inputs), kernel.shape[1]), np.float32)
+    for start in range(0, kernel.shape[1], COLUMNS):
+        columns = slice(start, start + COLUMNS)
+        part = inputs @ kernel[:, columns].astype(np.float32)
+        product[:, columns] = scaled(model, name, part, columns)
+    return product
+
+
+def multiply_active(model, name, units):
+    """units [rows] @ weights, of which only the rows of units that are not 0 are read.
+
+    Without a copy of those rows, and without the threads of BLAS, which for one query wait for
+    each other longer than they work.
+    """
+    kernel = model[name]
+    if kernel.dtype == np.float16:  # unknown to numba
+        active = np.flatnonzero(units)
+        kernel, units = kernel[active].astype(np.float32), units[active]
+    sums = np.zeros(kernel.shape[1], np.float32)
+    _add_rows(np.asarray(kernel), units, sums)
+    return scaled(model, name, sums)
+
+
+@compiled
+def _add_rows(kernel, units, sums):
+    for i in range(len(units)):
+        if units[i] != 0:
+            unit, row = units[i], kernel[i]
+            for j in range(len(sums)):
+                sums[j] += unit * np.float32(row[j])

@@ -9,7 +9,6 @@ import numpy as np
 PRECISIONS = ("float32", "float16", "int8")
 SCALE = "_scale"  # after the name of an int8 array: the name of its scales
 LARGEST = 127
-COLUMNS = 4096  # widened to float32 at a time
 
 
 def quantize(name, weight, precision):
@@ -37,40 +36,10 @@ def stored_arrays(shapes, precision):
 
 def restore(model, name):
     """The whole float32 array of stored weights."""
-    return _scaled(model, name, model[name].astype(np.float32, copy=False))
+    return scaled(model, name, model[name].astype(np.float32, copy=False))
 
 
-def _scaled(model, name, values, columns=slice(None)):
+def scaled(model, name, values, columns=slice(None)):
+    """Values [..., columns] of int8 weights times their scales; others as they are."""
     scale = model.get(name + SCALE)
     return values if scale is None else values * scale[columns]
-
-
-def multiply_rows(model, name, inputs):
-    """inputs @ weights, [n, columns] float32, for CSR inputs that touch a few rows of them."""
-    kernel = model[name]
-    if kernel.dtype == np.float32:
-        return inputs @ kernel
-    touched, places = np.unique(inputs.indices, return_inverse=True)
-    shape = inputs.shape[0], len(touched)
-    few = type(inputs)((inputs.data, places, inputs.indptr), shape=shape)
-    return _scaled(model, name, few @ kernel[touched].astype(np.float32))
-
-
-def multiply(model, name, inputs):
-    """inputs @ weights, [n, columns] float32, for dense inputs."""
-    kernel = model[name]
-    if kernel.dtype == np.float32:
-        return inputs @ kernel
-    product = np.empty((len(inputs), kernel.shape[1]), np.float32)
-    for start in range(0, kernel.shape[1], COLUMNS):
-        columns = slice(start, start + COLUMNS)
-        part = inputs @ kernel[:, columns].astype(np.float32)
-        product[:, columns] = _scaled(model, name, part, columns)
-    return product
-
-
-def multiply_active(model, name, units):
-    """units [rows] @ weights, of which only the rows of units that are not 0 are read."""
-    active = np.flatnonzero(units)
-    rows = model[name][active].astype(np.float32, copy=False)
-    return _scaled(model, name, units[active] @ rows)

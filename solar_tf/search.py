@@ -15,7 +15,7 @@ from solar_tf.console import say, table
 from solar_tf.datasets.memory import as_inputs
 from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.delta import Delta, read_delta
-from solar_tf.encoder import Inputs, probabilities
+from solar_tf.encoder import FEW, Inputs, probabilities
 from solar_tf.errors import UserError
 from solar_tf.labels import Labels
 from solar_tf.rundir import Run, open_run
@@ -200,26 +200,38 @@ class Searcher:
     def _weights(self, models, inputs, m, score, floor):
         """What the buckets of a block of queries add: buckets and weights [n, K, m], or all.
 
-        One chunk at a time, so that its weights are read once for the whole block.
+        One chunk at a time, so that its weights are read once for the whole block; those of a
+        few queries side by side.
         """
         num_queries, num_chunks = inputs.num_queries, len(self.chunks)
         shape = num_queries, num_chunks, m or self.run.config.num_buckets
         weights = np.empty(shape, np.float32)
         buckets = np.empty(shape, np.int32) if m else None
+
+        def keep(rows, i, values):
+            if m:
+                buckets[rows, i], values = retrieval.top_buckets(values, m)
+            weights[rows, i] = retrieval.score_weights(values, score, floor)
+
+        if num_queries <= FEW:
+
+            def encode(piece):
+                for i in range(piece.start, piece.stop):
+                    encoded = inputs.of_chunk(self.chunks[i])
+                    keep(slice(None), i, probabilities(models[i], encoded))
+
+            self._in_threads(encode, num_chunks)
+            return buckets, weights
         for i, (chunk, model) in enumerate(zip(self.chunks, models, strict=True)):
             encoded = inputs.of_chunk(chunk)
             for start in range(0, num_queries, FORWARD_QUERIES):
                 stop = min(start + FORWARD_QUERIES, num_queries)
                 values = probabilities(model, encoded[start:stop])
 
-                def keep(piece, i=i, start=start, values=values):
-                    into = slice(start + piece.start, start + piece.stop)
-                    kept = values[piece]
-                    if m:
-                        buckets[into, i], kept = retrieval.top_buckets(kept, m)
-                    weights[into, i] = retrieval.score_weights(kept, score, floor)
+                def keep_part(piece, i=i, start=start, values=values):
+                    keep(slice(start + piece.start, start + piece.stop), i, values[piece])
 
-                self._in_threads(keep, stop - start)
+                self._in_threads(keep_part, stop - start)
         return buckets, weights
 
     def _in_threads(self, work, count):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from solar_tf import hashing
+from solar_tf import encoder, hashing, precision
 from solar_tf.config import SolarConfig
 from solar_tf.encoder import FEW, Inputs, probabilities
 
@@ -65,3 +65,19 @@ def test_rows_without_features_are_known_as_such():
     matrix = scipy.sparse.csr_matrix(np.array([[0, 1], [0, 0], [2, 0]], np.float32))
     assert Inputs(RUN, "sparse", matrix).known.tolist() == [True, False, True]
     assert Inputs(RUN, "dense", np.zeros((2, 3))).known.all()
+
+
+@pytest.mark.parametrize("kind", precision.PRECISIONS)
+def test_products_are_those_of_the_restored_weights(kind):
+    weights = GENERATOR.normal(size=(60, 5000)).astype(np.float32)
+    stored = precision.quantize("w", weights, kind)
+    whole = precision.restore(stored, "w").astype(np.float64)
+    dense = GENERATOR.normal(size=(9, 60)).astype(np.float32)
+    dense[:, GENERATOR.permutation(60)[:40]] = 0
+    for product in (
+        encoder.multiply(stored, "w", dense),
+        encoder.multiply_rows(stored, "w", scipy.sparse.csr_array(dense)),
+        np.stack([encoder.multiply_active(stored, "w", row) for row in dense]),
+    ):
+        assert product.dtype == np.float32
+        np.testing.assert_allclose(product, dense @ whole, rtol=1e-3, atol=1e-4)

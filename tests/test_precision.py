@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import scipy.sparse
 
 from solar_tf import precision
 
@@ -38,18 +37,3 @@ def test_extremes():
         precision.restore(precision.quantize("w", weights, "int8"), "w"), weights, rtol=1e-6
     )
     assert np.isfinite(precision.quantize("w", weights, "float16")["w"]).all()
-
-
-@pytest.mark.parametrize("kind", precision.PRECISIONS)
-def test_products_are_those_of_the_restored_weights(kind):
-    stored = precision.quantize("w", WEIGHTS, kind)
-    whole = precision.restore(stored, "w").astype(np.float64)
-    dense = GENERATOR.normal(size=(9, 60)).astype(np.float32)
-    dense[:, GENERATOR.permutation(60)[:40]] = 0
-    for product in (
-        precision.multiply(stored, "w", dense),
-        precision.multiply_rows(stored, "w", scipy.sparse.csr_array(dense)),
-        np.stack([precision.multiply_active(stored, "w", row) for row in dense]),
-    ):
-        assert product.dtype == np.float32
-        np.testing.assert_allclose(product, dense @ whole, rtol=1e-3, atol=1e-4)

@@ -85,9 +85,11 @@ def make_encoder(run, chunks):
                         {name: tf.Variable(w, trainable=False) for name, w in weights.items()}
                     )
                     bar.update()
-            m = {"m": tf.TensorSpec([], tf.int32)}
-            self.probabilities = tf.function(self._probabilities, [self.specs])
-            self.top_buckets = tf.function(self._top_buckets, [self.specs | m])
+            m = tf.TensorSpec([], tf.int32, name="m")
+            # The names of the arguments are those of the signatures' inputs.
+            specs = [tf.TensorSpec(s.shape, s.dtype, name=n) for n, s in self.specs.items()]
+            self.probabilities = tf.function(self._probabilities, specs)
+            self.top_buckets = tf.function(self._top_buckets, [*specs, m])
 
         def _encode(self, inputs):
             """[n, K, B]"""
@@ -118,11 +120,12 @@ def make_encoder(run, chunks):
             scale = config.feature_scale / tf.where(lengths > 0, lengths, 1)
             return values * tf.gather(scale, rows)
 
-        def _probabilities(self, inputs):
-            return {"probabilities": self._encode(inputs)}
+        def _probabilities(self, *arrays):
+            return {"probabilities": self._encode(dict(zip(self.specs, arrays, strict=True)))}
 
-        def _top_buckets(self, inputs):
-            values, buckets = tf.math.top_k(self._encode(inputs), inputs["m"])
+        def _top_buckets(self, *arrays):
+            *arrays, m = arrays
+            values, buckets = tf.math.top_k(self._probabilities(*arrays)["probabilities"], m)
             return {"buckets": buckets, "values": values}
 
     return Encoder()
