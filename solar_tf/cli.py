@@ -92,7 +92,8 @@ def run_stage(main):
         # A terminated stage leaves by an exception, so that it cleans up what it was writing.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         with errors_explained():
-            flags.FLAGS.run = local_path(flags.FLAGS.run)
+            if "run" in flags.FLAGS:
+                flags.FLAGS.run = local_path(flags.FLAGS.run)
             main()
 
     app.run(guarded)

@@ -25,7 +25,7 @@ nav a{color:var(--soft);text-decoration:none;margin-right:16px}nav a:hover{color
 .cards div{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 13px}
 .cards b{display:block;font-size:1.3rem;font-weight:650;font-variant-numeric:tabular-nums}
 .cards span{color:var(--soft);font-size:.8rem}
-.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,430px),1fr));gap:16px;
+.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,430px),1fr));gap:16px;
 margin:14px 0;align-items:start}
 figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;
 padding:14px 14px 10px;min-width:0}
@@ -76,7 +76,10 @@ def _style():
 
 def page(title, subtitle, sections, footer):
     """A whole document; sections are (anchor, name, html)."""
-    links = "".join(f'<a href="#{anchor}">{html.escape(name)}</a>' for anchor, name, _ in sections)
+    links = "".join(
+        f'<a href="#{anchor}">{html.escape(name.split(" (")[0])}</a>'
+        for anchor, name, _ in sections
+    )
     body = "\n".join(
         f'<section id="{anchor}"><h2>{html.escape(name)}</h2>\n{content}</section>'
         for anchor, name, content in sections
