@@ -18,6 +18,9 @@ embedded = [
     for file in ("card.json", *card.get("sha256", ()))
 ]
 
+# Without httptools and uvloop, uvicorn parses HTTP in Python.
+serve = ["fastapi>=0.115", "httptools>=0.6.3", "uvicorn>=0.34", "uvloop>=0.21; os_name == 'posix'"]
+
 setup(
     name="solar-tf",
     version=version,
@@ -27,8 +30,9 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["solar_tf", "solar_tf.*"]),
-    package_data={"solar_tf": ["py.typed", *embedded]},
+    package_data={"solar_tf.serving": ["page/*"], "solar_tf": ["py.typed", *embedded]},
     scripts=["preprocess/preprocess.py", "train/train.py", "infer/infer.py"],
+    entry_points={"console_scripts": ["solar = solar_tf.main:main"]},
     install_requires=[
         "absl-py>=2.1",
         "numba>=0.60",
@@ -45,8 +49,11 @@ setup(
         "plot": ["matplotlib>=3.8"],
         "qdrant": ["qdrant-edge-py>=0.5"],
         "ray": ["ray>=2.52"],
+        "serve": serve,
         "tensorboard": ["tensorboard>=2.18"],
         "test": [
+            *serve,
+            "httpx>=0.27",
             "hypothesis>=6.100",
             "matplotlib>=3.8",
             "milvus-lite>=3; platform_system == 'Linux'",
@@ -58,6 +65,8 @@ setup(
             "qdrant-edge-py>=0.5",
             "ray>=2.52",
             "ruff~=0.17.4",
+            "schemathesis>=4",
+            "selenium>=4.20",
             "tensorboard>=2.18",
         ],
     },

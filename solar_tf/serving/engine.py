@@ -85,6 +85,7 @@ class Engine:
         return {
             "run": self.run.paths.root.name,
             "labels": self.num_labels,
+            "trained": self.run.dataset["num_labels"],
             "chunks": len(self.searcher.chunks),
             "buckets": config.num_buckets,
             "input": config.feature_dim,

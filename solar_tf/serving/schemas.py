@@ -94,7 +94,8 @@ class RunFacts(Response):
     """What is served."""
 
     run: str
-    labels: int = Field(description="N")
+    labels: int = Field(description="N, those that were removed included.")
+    trained: int = Field(description="Labels of the training; later ones were added since.")
     chunks: int = Field(description="K")
     buckets: int = Field(description="B")
     input: int = Field(description="Hashed features of a query.")

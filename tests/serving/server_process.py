@@ -22,7 +22,7 @@ class Running:
         self.client = httpx.Client(base_url=url, timeout=60)
 
     def get(self, path, **parameters):
-        return self.client.get(path, params=parameters)
+        return self.client.get(path, params=parameters or None)
 
     def stop(self, number=signal.SIGTERM):
         """Ask it to end; returns its exit code."""

@@ -99,7 +99,8 @@ def test_an_answer_that_comes_late_is_not_shown(page):
         "  const answer = real(address);"  # without the signal: it cannot be aborted
         "  if (!first || !String(address).includes('search')) return answer;"
         "  first = false;"
-        "  return new Promise((done) => setTimeout(() => { window.late = true; done(answer); }, 700));"
+        "  const later = (done) => { window.late = true; done(answer); };"
+        "  return new Promise((done) => setTimeout(later, 700, done));"
         "};"
     )
     page.find("#q")[0].send_keys("topic3")
@@ -141,14 +142,18 @@ def test_neighbours_by_click_and_back_by_the_browser(page):
     assert not page.find("#crumb")[0].is_displayed()
 
 
+def choose(page, setting):
+    name, value = setting.split("=")
+    selector = f"[name={name}][value={value}]"
+    page.browser.execute_script(f"document.querySelector('{selector}').click()")
+    page.wait(lambda: setting in page.browser.current_url)
+
+
 def test_switches_change_the_search(page):
     page.ask("topic3 topic4")
-    for name, value, expected in (("m", "full", "40 labels"), ("score", "probability", "labels")):
-        page.browser.execute_script(
-            f"document.querySelector('[name={name}][value={value}]').click()"
-        )
-        page.wait(lambda: f"{name}={value}" in page.browser.current_url)
-        page.wait(lambda: expected in page.text("#status"))
+    choose(page, "m=full")
+    page.wait(lambda: "40 labels scored" in page.text("#status"))
+    choose(page, "score=probability")
     page.wait(lambda: float(page.find("#results .score")[0].text) <= 3)  # K probabilities
 
 

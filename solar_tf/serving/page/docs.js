@@ -96,7 +96,7 @@ async function main() {
   );
   document.getElementById("docs").replaceChildren(
     make("h1", {}, document_.info.title),
-    make("p", {}, document_.info.description),
+    make("p", {}, document_.info.description.replaceAll("`", "")),
     ...Object.entries(groups).flatMap(([name, parts]) => [make("h2", {}, name), ...parts]),
     make("h2", {}, "Models"),
     ...models,

@@ -133,6 +133,10 @@ function lookup(answer, run, m) {
 }
 
 function vector(found, run) {
+  const origin =
+    found.label < run.trained
+      ? "set by a hash of that number and never learned"
+      : "chosen when it was added, as a rule by what the networks made of its title";
   const ones = found.chunks.map((chunk, k) => count(chunk.bucket + k * run.buckets));
   return step(
     3,
@@ -141,7 +145,7 @@ function vector(found, run) {
       "p",
       {},
       make("q", {}, found.title ?? `label ${count(found.label)}`),
-      ` is number ${count(found.label)}. Its vector has ${plural(run.chunks, "one")} in ${count(run.buckets * run.chunks)} places, set by a hash of that number and never learned:`,
+      ` is number ${count(found.label)}. Its vector has ${plural(run.chunks, "one")} in ${count(run.buckets * run.chunks)} places, ${origin}:`,
     ),
     make("p", { class: "ones" }, ones.join(" · ")),
     make(
