@@ -127,7 +127,8 @@ def label_neighbours(splits, labels, num_labels, most_members, count, seed):
     """Rows whose labels are most like a row's, by cosine: int32 [n, count], padded with -1.
 
     Candidates come from the lists of the row's labels, at most `most_members` of each from a
-    random place on: O(labels of a row * most_members), however frequent a label is.
+    random place on, and are then compared by all their labels: O(labels of a row squared *
+    most_members), however frequent a label is.
     """
     np.random.seed(seed)
     num_rows = len(splits) - 1
@@ -144,10 +145,13 @@ def label_neighbours(splits, labels, num_labels, most_members, count, seed):
     near = np.full((num_rows, count), -1, np.int32)
     shared = np.zeros(num_rows, np.float32)
     touched = np.empty(num_rows, np.int32)
+    mark = np.full(num_labels, -1, np.int32)  # the last row that had the label
     for row in range(num_rows):
-        found = 0
+        found, cut = 0, False
         for at in range(splits[row], splits[row + 1]):
             first, size = starts[labels[at]], starts[labels[at] + 1] - starts[labels[at]]
+            mark[labels[at]] = row
+            cut |= size > most_members
             offset = np.random.randint(size) if size > most_members else 0
             for k in range(min(size, most_members)):
                 other = members[first + (offset + k) % size]
@@ -158,6 +162,10 @@ def label_neighbours(splits, labels, num_labels, most_members, count, seed):
         size, best = 0, np.zeros(count, np.float32)  # of near[row] so far, best first
         for k in range(found):
             other = touched[k]
+            if cut:  # some lists do not tell of it
+                shared[other] = 0
+                for at in range(splits[other], splits[other + 1]):
+                    shared[other] += mark[labels[at]] == row
             score = shared[other] / np.sqrt(np.float32(splits[other + 1] - splits[other]))
             shared[other] = 0
             if other == row or (size == count and score <= best[-1]):

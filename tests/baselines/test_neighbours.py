@@ -32,6 +32,16 @@ def test_a_frequent_label_costs_no_more_than_the_bound():
     assert np.bincount(near.ravel(), minlength=rows).max() < 100  # not the same few for all
 
 
+def test_a_candidate_is_compared_by_all_its_labels():
+    """Rows 0 to 9 have the same ten labels, of which most of the lists are not looked at."""
+    generator = np.random.default_rng(0)
+    rows = [range(10)] * 10 + [sorted(generator.choice(10, 3, False)) for _ in range(400)]
+    splits = np.cumsum([0, *map(len, rows)])
+    labels = np.concatenate([list(row) for row in rows]).astype(np.int32)
+    near = label_neighbours(splits, labels, 10, 30, 3, 0)
+    assert np.mean(near[:10] < 10) > 0.9  # the others share three labels, and have no more
+
+
 def test_embedding_skips_columns_that_the_part_does_not_have():
     splits, columns = np.array([0, 2, 3]), np.array([1, 4, 4], np.int32)
     values = np.array([1, 2, 3], np.float32)
