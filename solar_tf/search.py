@@ -140,7 +140,8 @@ class Searcher:
 
     def loads(self) -> NDArray[np.int64]:
         """How many labels every bucket holds now, [K, B]."""
-        return np.diff(self._state.labels.offsets.astype(np.int64), axis=1)
+        offsets = self._state.labels.offsets.astype(np.int64)
+        return offsets[:, 1:] - offsets[:, :-1]
 
     # What comes out.
 
