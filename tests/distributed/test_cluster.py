@@ -213,13 +213,13 @@ def test_inference_finds_the_same_labels(run, nodes, alone):
 
 
 @pytest.fixture(scope="module")
-def cluster(run, nodes):
-    import ray
-
+def cluster(nodes):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in nodes.env.items():
             patch.setenv(name, value)
-        yield connect(run, f"{HEAD}:{PORT}")
+        import ray  # which reads the environment
+
+        yield connect(nodes.folder / "here" / "tasks", f"{HEAD}:{PORT}")
         ray.shutdown()
 
 
