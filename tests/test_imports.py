@@ -35,6 +35,7 @@ LAYERS = [
     "delta",
     "geometry",
     "kernels",
+    "shortlist",
     "retrieval",
     "sharding",
     "ranking",
@@ -70,6 +71,7 @@ TENSORFLOW = {"tensorflow", "keras"}
 UNTESTED = {  # why a module has no test file of its own
     "__init__": "the version number",
     "errors": "one exception without a body",
+    "shortlist": "held to brute force with the other kernels: test_kernels",
     "truth": "read by every evaluation: test_inference",
 }
 UNTESTED_DATASETS = {
