@@ -57,6 +57,7 @@ LAYERS = [
     "estimate",
     "training",
     "tuning",
+    "forward",
     "inference",
     "baselines",  # a folder as well
     "tail",
