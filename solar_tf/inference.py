@@ -19,6 +19,8 @@ from solar_tf.console import say, table
 from solar_tf.delta import read_delta
 from solar_tf.errors import UserError
 from solar_tf.forward import BATCH_SIZE, BlockForward, Forward
+from solar_tf.limits import plan_inference
+from solar_tf.memory import held_to
 from solar_tf.metrics import MetricSums, filter_pairs, inverse_propensity
 from solar_tf.ranking import FULL, RankFiles, Setting, rank_block, stack_indexes
 from solar_tf.rundir import (
@@ -50,6 +52,7 @@ def infer(
     workers=1,
     scratch_bytes=8e9,
     label_shards=1,
+    max_memory=None,
     stage=None,
 ):
     """Evaluate a run on its test queries; returns the rows of the results table.
@@ -72,12 +75,12 @@ def infer(
             raise UserError(f"{root}: another infer.py is at work here: wait for it to end")
         subset = None if len(chunks) == run.config.num_chunks else len(chunks)
         sweep(run.paths.topm_folder, run.paths.metrics(subset), run.paths.predictions(subset))
-        stage = (stage or Inference)(
-            run, delta, chunks, settings, floor, top_labels, workers, scratch_bytes, label_shards
-        )
+        stage = (stage or Inference)(run, delta, chunks, settings, floor, top_labels, label_shards)
+        stage.plan(workers, scratch_bytes, max_memory)
         result = read_json(run.paths.metrics(subset))
         if result is None or result.get("key") != stage.key or not stage.predicted(subset):
-            result = stage.evaluate(subset)
+            with held_to(max_memory):
+                result = stage.evaluate(subset)
         stage.clear()
     _report(run, result)
     return result["rows"]
@@ -88,11 +91,9 @@ class Inference:
 
     most_queries = MOST_QUERIES
 
-    def __init__(
-        self, run, delta, chunks, settings, floor, top_labels, workers, scratch_bytes, label_shards
-    ):
+    def __init__(self, run, delta, chunks, settings, floor, top_labels, label_shards):
         self.run, self.delta, self.chunks, self.settings = run, delta, chunks, settings
-        self.floor, self.top_labels, self.workers = floor, top_labels, workers
+        self.floor, self.top_labels = floor, top_labels
         self.max_m = max((setting.m for setting in settings), default=0)
         self.full = any(setting.m == FULL for setting in settings)
         self.num_queries = run.summary["test"]["rows"]
@@ -103,19 +104,29 @@ class Inference:
         self.num_ranked = min(top_labels + most_filtered, delta.num_labels)
         ranges = label_ranges(delta.num_labels, label_shards)
         self.files = RankFiles(run.paths.scratch, chunks, tuple(ranges))
-        batches = math.ceil(min(self.num_queries, self.most_queries) / BATCH_SIZE)
+        self.weights = {chunk: _weights_key(delta.weights(run, chunk)) for chunk in chunks}
+
+    def plan(self, workers, scratch_bytes, max_memory):
+        """Choose workers, queries of a forward pass and of a block that fit."""
+        self.workers, self.batch_size = workers, BATCH_SIZE
+        most = min(self.num_queries, self.most_queries)
         if self.full:
-            bytes_per_batch = 4 * len(chunks) * run.config.num_buckets * BATCH_SIZE
+            bytes_per_batch = 4 * len(self.chunks) * self.run.config.num_buckets * BATCH_SIZE
             self.batches_kept = max(1, int(scratch_bytes // bytes_per_batch))
-            batches = min(batches, self.batches_kept)
-        self.block_size = batches * BATCH_SIZE
+            most = min(most, self.batches_kept * BATCH_SIZE)
+        if max_memory is not None:
+            self.workers, self.batch_size, most = plan_inference(self, workers, most, max_memory)
+        # Whole batches, unless one block takes all.
+        batches = most / self.batch_size
+        batches = math.ceil(batches) if most == self.num_queries else int(batches)
+        self.block_size = max(1, batches) * self.batch_size
         self.blocks = [
             (start, min(start + self.block_size, self.num_queries))
             for start in range(0, self.num_queries, self.block_size)
         ]
-        self.weights = {chunk: _weights_key(delta.weights(run, chunk)) for chunk in chunks}
-        facts = self.weights, [s.key for s in settings], floor, top_labels, self.block_size
-        self.key = _key(*facts, *([delta.key] if delta.segments else []))
+        names = [setting.key for setting in self.settings]
+        facts = self.weights, names, self.floor, self.top_labels, self.block_size
+        self.key = _key(*facts, *([self.delta.key] if self.delta.segments else []))
 
     def predicted(self, subset):
         return self.run.paths.predictions(subset).exists()
@@ -221,7 +232,8 @@ class Inference:
         """Some chunks' top buckets (and probabilities) of a block's queries; returns the costs."""
         queries = self.blocks[block]
         self.scores = self.scores or Forward(self.run, partial(self.delta.weights, self.run))
-        work = BlockForward(self.scores, files, block, queries, self.max_m, self.full, BATCH_SIZE)
+        sizes = self.max_m, self.full, self.batch_size
+        work = BlockForward(self.scores, files, block, queries, *sizes)
         return work.do({c: _key(self.weights[c], *queries, self.max_m) for c in chunks})
 
     def _write_predictions(self, subset):
