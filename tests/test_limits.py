@@ -15,7 +15,8 @@ def stage(full):
     settings = [Setting(m, score) for score in ("a", "b") for m in (*[FULL] * full, 100, 50)]
     run = SimpleNamespace(config=load_preset("books"), input_dim=100_000)
     return SimpleNamespace(
-        run=run, delta=SimpleNamespace(num_labels=1_670_000), chunks=range(16), settings=settings, max_m=100, full=full,
+        run=run, delta=SimpleNamespace(num_labels=1_670_000), chunks=range(16), settings=settings,
+        max_m=100, full=full,
         num_queries=200_000, num_ranked=100,
     )  # fmt: skip
 
