@@ -98,7 +98,7 @@ def measure(folder, num_rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=100_000, help="rows of the generated file")
+    parser.add_argument("--rows", type=int, default=300_000, help="rows of the generated file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows, on = measure(Path(folder), options.rows)

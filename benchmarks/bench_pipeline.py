@@ -5,15 +5,18 @@
     python benchmarks/bench_pipeline.py                    the embedded default only
 
 - A training epoch from TFRecords, against the same steps on batches already in memory.
-- infer.py's work from records to metrics, against its forward passes alone.
+- infer.py as a program, with and without its start, against its forward passes alone.
 - One query at a time: p50 and p99 of its latency.
 - The cost model against the real run.
 """
 
 import argparse
+import functools
 import os
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -27,7 +30,7 @@ from common import cost, figure, machine, print_rows, write_results
 from solar_tf.batches import read_batches
 from solar_tf.datasets.dataset import open_files, open_named
 from solar_tf.estimate import estimate
-from solar_tf.inference import infer
+from solar_tf.forward import Forward, query_batches
 from solar_tf.model import ChunkModel
 from solar_tf.preprocessing import preprocess
 from solar_tf.presets import load_preset
@@ -81,21 +84,63 @@ def bench_epoch(name, run, max_steps=800):
 ONE_ROW = {"full": False, "top_buckets": (100,), "scores": ("probability",)}
 
 
-def bench_inference(name, run, **options):
-    """Wall time of all of stage 3 after TensorFlow is loaded, over that of its forward passes."""
+def bench_inference(name, run, rounds=3, **options):
+    """infer.py as a program, over its forward passes alone, which are timed before and after.
+
+    Yields a row for all of the program, and one from when Python and TensorFlow are loaded.
+    The weights have been verified before, as after any first use of them.
+    """
     chunks = len(run.trained_chunks())
-    shutil.rmtree(run.paths.topm_folder, ignore_errors=True)
-    for subset in (None, chunks):
-        run.paths.metrics(subset).unlink(missing_ok=True)
-    started = time.perf_counter()
-    rows = infer(run.paths.root, workers=WORKERS, num_chunks=chunks, **options)
-    wall = time.perf_counter() - started
+    subset = None if chunks == run.config.num_chunks else chunks
+    flags = [f"--{'' if options['full'] else 'no'}full", f"--num_chunks={chunks}"]
+    flags += [f"--top_buckets={','.join(map(str, options.get('top_buckets', (100, 50, 25))))}"]
+    flags += [f"--score={score}" for score in options.get("scores", ("probability", "evidence"))]
+    program = Path(__file__).parent.parent / "infer" / "infer.py"
+    command = [sys.executable, program, f"--run={run.paths.root}", *flags]
     queries = run.summary["test"]["rows"]
-    part = f"infer.py, {name}, K={chunks}, {len(rows)} rows of results"
-    part += " with full" * options["full"]
-    forward = rows[0]["ms_forward"]
+    forward = functools.partial(_forward_seconds, run, run.choose_chunks(chunks), queries)
+    alone = [forward()]
+    start, whole = [], []
+    for _ in range(rounds):
+        shutil.rmtree(run.paths.topm_folder, ignore_errors=True)
+        run.paths.metrics(subset).unlink(missing_ok=True)
+        started = time.perf_counter()
+        load = "from solar_tf import cli; cli.load_tensorflow(); import solar_tf.inference"
+        subprocess.run([sys.executable, "-c", load], check=True)
+        start.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        whole.append(time.perf_counter() - started)
+        alone.append(forward())
+    rows = read_json(run.paths.metrics(subset))["rows"]
+    start, whole, alone = map(statistics.median, (start, whole, alone))
+    config = run.config
+    what = f"{name}, K={chunks}, B={config.num_buckets}, {len(rows)} rows of results"
+    what += " with full" * options["full"]
     most = None if options["full"] else 1.3
-    return cost(part, "its forward passes", wall / queries * 1e3, forward, "ms a query", most)
+    per_query, forward = 1e3 / queries, 1e3 / queries * alone
+    yield cost(
+        f"infer.py after loading TensorFlow, {what}", "its forward passes alone",
+        (whole - start) * per_query, forward, "ms a query", most,
+    )  # fmt: skip
+    yield cost(
+        f"infer.py from its start, {what}", "its forward passes alone",
+        whole * per_query, forward, "ms a query",
+    )  # fmt: skip
+
+
+def _forward_seconds(run, chunks, queries):
+    """All chunks' forward passes of batches in memory, on all cores, with nothing beside."""
+    function, spent = Forward(run), 0.0
+    for chunk in chunks:
+        scores = function.load(chunk)
+        batches = list(query_batches(run, chunk, 0, queries))
+        scores(batches[0])
+        started = time.perf_counter()
+        for inputs in batches:
+            scores(inputs)
+        spent += time.perf_counter() - started
+    return spent
 
 
 def bench_latency(name, run, texts):
@@ -152,7 +197,7 @@ def bench_dataset(name, dataset, config, folder):
     yield bench_epoch(name, run)
     train(folder, trainers=None)
     for options in (ONE_ROW, {"full": True}):
-        yield bench_inference(name, run, **options)
+        yield from bench_inference(name, run, **options)
     rows = read_json(run.paths.metrics())["rows"]
     spent["row"] = next(r for r in rows if (r["setting"], r["score"]) == ("m=100", "evidence"))
     texts = dataset.test.parse(next(dataset.test.blocks(1000))).texts
@@ -176,7 +221,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             rows += bench_dataset(name, dataset, config, folder)
     if args.run:
-        rows.append(bench_inference(args.run.name, open_run(args.run), **ONE_ROW))
+        rows += bench_inference(args.run.name, open_run(args.run), rounds=5, **ONE_ROW)
     print_rows(rows)
     write_results("pipeline", rows, on)
 

@@ -44,13 +44,13 @@ def hold_out(data, out):
 
 def judge(run, chunk):
     """Bucket metrics of a trained chunk on the run's test rows."""
-    from solar_tf.inference import load_model, query_batches
+    from solar_tf.forward import Forward, query_batches
     from solar_tf.model import inputs_of
 
-    model = load_model(run, chunk)
+    scores = Forward(run).load(chunk)
     hits, recall, loss, rows = np.zeros(20), 0.0, 0.0, 0
-    for batch in query_batches(run, chunk, 0, run.summary["test"]["rows"]):
-        probabilities = model.probabilities(inputs_of(batch)).numpy()
+    for batch in query_batches(run, chunk, 0, run.summary["test"]["rows"], targets=True):
+        probabilities = scores(inputs_of(batch))
         truth = np.zeros(probabilities.shape, bool)
         splits = batch["bucket_splits"].numpy()
         counts = np.diff(splits)

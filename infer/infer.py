@@ -33,11 +33,13 @@ flags.DEFINE_integer("top_labels", 100, "Labels kept for each query.", 1)
 flags.DEFINE_integer("workers", os.cpu_count(), "Processes that rank.", 1)
 flags.DEFINE_integer("label_shards", 1, "Ranges of labels, each ranked by itself; same results.", 1)
 flags.DEFINE_float("scratch_gb", 8, "Disk for SOLAR-full's probabilities at any time.", 0)
+cli.define_memory_flag()
 flags.DEFINE_string("query", None, "A text to answer, instead of the evaluation.")
 
 
 def main():
     top_buckets = cli.parse_numbers("top_buckets", FLAGS.top_buckets)
+    max_memory = cli.max_memory()
     options = {"floor": FLAGS.evidence_floor, "num_chunks": FLAGS.num_chunks}
     if FLAGS.query is not None:
         from solar_tf.search import answer
@@ -63,6 +65,7 @@ def main():
         top_labels=FLAGS.top_labels,
         label_shards=FLAGS.label_shards,
         scratch_bytes=FLAGS.scratch_gb * 1e9,
+        max_memory=max_memory,
         **options,
     )
 

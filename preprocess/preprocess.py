@@ -26,6 +26,7 @@ cli.define_run_flag()
 cli.define_dataset_flags()
 cli.define_launcher_flags()
 flags.DEFINE_integer("workers", os.cpu_count(), "Processes that read, hash and write.", 1)
+cli.define_memory_flag()
 flags.DEFINE_bool("estimate", False, "Only print what the run will take: memory, disk, time.")
 cli.define_config_flags()
 
@@ -47,7 +48,7 @@ def main():
         from solar_tf.distributed import connect
 
         workers = connect(FLAGS.run, FLAGS.address, FLAGS.num_cpus)
-    preprocess(FLAGS.run, dataset, config, workers)
+    preprocess(FLAGS.run, dataset, config, workers, cli.max_memory())
 
 
 if __name__ == "__main__":

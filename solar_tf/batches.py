@@ -25,6 +25,7 @@ def read_batches(
     shuffle_rows=SHUFFLE_ROWS,
     dense_paths=None,
     dense_dim=None,
+    targets=True,
 ):
     """One epoch of a chunk's batches (§3.2), the last one as small as it comes out.
 
@@ -35,7 +36,7 @@ def read_batches(
     n batches with `skip=n`.
 
     Dense inputs (`dense_dim` floats a row) are read from `dense_paths`, which hold the same
-    rows as `paths`, file by file.
+    rows as `paths`, file by file. Without `targets`, buckets are not parsed.
 
     Yields dicts of tensors. Row i's tokens are ids[row_splits[i]:row_splits[i+1]]:
         ids            [tokens] int32      values    [tokens] float32
@@ -54,7 +55,7 @@ def read_batches(
         order = generator.permutation(len(paths))
         sources = [[source[k] for k in order] for source in sources]
         batches = _shuffle(sources, batch_size, shuffle_rows, generator.integers(2**62))
-    parse = _parser(len(sources), dense_dim)
+    parse = _parser(len(sources), dense_dim, targets)
     batches = batches.skip(skip).map(lambda *records: parse(records)).prefetch(2)
     options = tf.data.Options()
     options.deterministic = True
@@ -108,31 +109,33 @@ def _shuffle(sources, batch_size, shuffle_rows, key):
 
 
 @functools.cache
-def _parser(num_sources, dense_dim):
+def _parser(num_sources, dense_dim, targets):
     """`_parse`, traced once for all datasets: inference opens one for each chunk."""
     records = (tf.TensorSpec([None], tf.string),) * num_sources
-    return tf.function(functools.partial(_parse, dense_dim=dense_dim), input_signature=(records,))
+    parse = functools.partial(_parse, dense_dim=dense_dim, targets=targets)
+    return tf.function(parse, input_signature=(records,))
 
 
-def _parse(records, dense_dim):
+def _parse(records, dense_dim, targets):
     """Parse one batch of serialised rows, [batch] strings for each source."""
 
     def ragged(dtype):
         return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int32)
 
-    if len(records) == 1:
-        features = {IDS: ragged(tf.int64), VALUES: ragged(tf.float32), BUCKETS: ragged(tf.int64)}
-        parsed = tf.io.parse_example(records[0], features)
-        inputs = {
+    buckets = {BUCKETS: ragged(tf.int64)} if targets else {}
+    if dense_dim is None:
+        features = {IDS: ragged(tf.int64), VALUES: ragged(tf.float32)}
+        parsed = tf.io.parse_example(records[0], features | buckets)
+        batch = {
             "ids": tf.cast(parsed[IDS].values, tf.int32),
             "values": parsed[VALUES].values,
             "row_splits": parsed[IDS].row_splits,
         }
     else:
-        parsed = tf.io.parse_example(records[0], {BUCKETS: ragged(tf.int64)})
         dense = {DENSE: tf.io.FixedLenFeature([dense_dim], tf.float32)}
-        inputs = {"dense": tf.io.parse_example(records[1], dense)[DENSE]}
-    return inputs | {
-        "buckets": tf.cast(parsed[BUCKETS].values, tf.int32),
-        "bucket_splits": parsed[BUCKETS].row_splits,
-    }
+        batch = {"dense": tf.io.parse_example(records[1], dense)[DENSE]}
+        parsed = tf.io.parse_example(records[0], buckets) if targets else {}
+    if targets:
+        batch["buckets"] = tf.cast(parsed[BUCKETS].values, tf.int32)
+        batch["bucket_splits"] = parsed[BUCKETS].row_splits
+    return batch

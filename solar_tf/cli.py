@@ -66,6 +66,24 @@ def define_launcher_flags(gpus=False):
         flags.DEFINE_float("num_gpus", 0, "GPUs that Ray gives a task; 0.5 puts two on a GPU.", 0)
 
 
+def define_memory_flag():
+    text = "Most memory of the program and its workers, such as 4GB or 800MB [default: no limit]."
+    flags.DEFINE_string("max_memory", None, text)
+
+
+def max_memory():
+    """The bytes of --max_memory, or None."""
+    text = flags.FLAGS.max_memory
+    if text is None:
+        return None
+    if flags.FLAGS.launcher != "local":
+        raise UserError("--max_memory is for processes of this machine: tell Ray its own limit")
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(MB|GB|TB)\s*", text, re.IGNORECASE)
+    if not match:
+        raise UserError(f"--max_memory {text}: write it as 800MB or 4GB")
+    return float(match[1]) * {"MB": 1e6, "GB": 1e9, "TB": 1e12}[match[2].upper()]
+
+
 def define_config_flags():
     """One flag per field of SolarConfig; unset flags leave the preset's value."""
     for field in dataclasses.fields(SolarConfig):

@@ -1,8 +1,7 @@
 """Stage 3 (§3.3): forward pass, top-m buckets, lookup and ranking, metrics.
 
-Queries go in blocks. For each block every chunk's model is loaded in turn, so that one
-is in memory at a time, and leaves its top buckets as a file; for SOLAR-full it leaves
-all probabilities in the scratch folder, whose size bounds the block. Then processes
+Queries go in blocks. For each block every chunk leaves its top buckets as a file, and for
+SOLAR-full all probabilities in the scratch folder, whose size bounds the block. Then processes
 without TensorFlow rank the block.
 """
 
@@ -11,18 +10,18 @@ import json
 import math
 import os
 import shutil
-import time
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
 from solar_tf import retrieval
-from solar_tf.batches import damage_explained, read_batches
-from solar_tf.console import progress, say, table
+from solar_tf.console import say, table
 from solar_tf.delta import read_delta
 from solar_tf.errors import UserError
+from solar_tf.forward import BATCH_SIZE, BlockForward, Forward
+from solar_tf.limits import plan_inference
+from solar_tf.memory import held_to
 from solar_tf.metrics import MetricSums, filter_pairs, inverse_propensity
-from solar_tf.model import ChunkModel, inputs_of
 from solar_tf.ranking import FULL, RankFiles, Setting, rank_block, stack_indexes
 from solar_tf.rundir import (
     claim,
@@ -35,11 +34,9 @@ from solar_tf.rundir import (
     write_json,
 )
 from solar_tf.sharding import label_ranges
-from solar_tf.storage import new_map
 from solar_tf.truth import removed_labels, true_labels
-from solar_tf.weights import load_weights, read_state, weight_shapes
+from solar_tf.weights import read_state
 
-BATCH_SIZE = 1000  # queries of a forward pass
 MOST_QUERIES = 100_000  # of a block: its rankings are in memory
 KS, RECALL_AT = (1, 3, 5, 10), 100
 
@@ -55,6 +52,7 @@ def infer(
     workers=1,
     scratch_bytes=8e9,
     label_shards=1,
+    max_memory=None,
     stage=None,
 ):
     """Evaluate a run on its test queries; returns the rows of the results table.
@@ -77,12 +75,12 @@ def infer(
             raise UserError(f"{root}: another infer.py is at work here: wait for it to end")
         subset = None if len(chunks) == run.config.num_chunks else len(chunks)
         sweep(run.paths.topm_folder, run.paths.metrics(subset), run.paths.predictions(subset))
-        stage = (stage or Inference)(
-            run, delta, chunks, settings, floor, top_labels, workers, scratch_bytes, label_shards
-        )
+        stage = (stage or Inference)(run, delta, chunks, settings, floor, top_labels, label_shards)
+        stage.plan(workers, scratch_bytes, max_memory)
         result = read_json(run.paths.metrics(subset))
         if result is None or result.get("key") != stage.key or not stage.predicted(subset):
-            result = stage.evaluate(subset)
+            with held_to(max_memory):
+                result = stage.evaluate(subset)
         stage.clear()
     _report(run, result)
     return result["rows"]
@@ -93,34 +91,42 @@ class Inference:
 
     most_queries = MOST_QUERIES
 
-    def __init__(
-        self, run, delta, chunks, settings, floor, top_labels, workers, scratch_bytes, label_shards
-    ):
+    def __init__(self, run, delta, chunks, settings, floor, top_labels, label_shards):
         self.run, self.delta, self.chunks, self.settings = run, delta, chunks, settings
-        self.floor, self.top_labels, self.workers = floor, top_labels, workers
+        self.floor, self.top_labels = floor, top_labels
         self.max_m = max((setting.m for setting in settings), default=0)
         self.full = any(setting.m == FULL for setting in settings)
         self.num_queries = run.summary["test"]["rows"]
-        self.model = None  # of the chunk in work
+        self.scores = None  # a Forward, traced when it is needed
         self.filter = removed_labels(run)
         # So many labels are left when those of the filter have gone.
         most_filtered = int(np.diff(self.filter[0]).max(initial=0))
         self.num_ranked = min(top_labels + most_filtered, delta.num_labels)
         ranges = label_ranges(delta.num_labels, label_shards)
         self.files = RankFiles(run.paths.scratch, chunks, tuple(ranges))
-        batches = math.ceil(min(self.num_queries, self.most_queries) / BATCH_SIZE)
+        self.weights = {chunk: _weights_key(delta.weights(run, chunk)) for chunk in chunks}
+
+    def plan(self, workers, scratch_bytes, max_memory):
+        """Choose workers, queries of a forward pass and of a block that fit."""
+        self.workers, self.batch_size = workers, BATCH_SIZE
+        most = min(self.num_queries, self.most_queries)
         if self.full:
-            bytes_per_batch = 4 * len(chunks) * run.config.num_buckets * BATCH_SIZE
+            bytes_per_batch = 4 * len(self.chunks) * self.run.config.num_buckets * BATCH_SIZE
             self.batches_kept = max(1, int(scratch_bytes // bytes_per_batch))
-            batches = min(batches, self.batches_kept)
-        self.block_size = batches * BATCH_SIZE
+            most = min(most, self.batches_kept * BATCH_SIZE)
+        if max_memory is not None:
+            self.workers, self.batch_size, most = plan_inference(self, workers, most, max_memory)
+        # Whole batches, unless one block takes all.
+        batches = most / self.batch_size
+        batches = math.ceil(batches) if most == self.num_queries else int(batches)
+        self.block_size = max(1, batches) * self.batch_size
         self.blocks = [
             (start, min(start + self.block_size, self.num_queries))
             for start in range(0, self.num_queries, self.block_size)
         ]
-        self.weights = {chunk: _weights_key(delta.weights(run, chunk)) for chunk in chunks}
-        facts = self.weights, [s.key for s in settings], floor, top_labels, self.block_size
-        self.key = _key(*facts, *([delta.key] if delta.segments else []))
+        names = [setting.key for setting in self.settings]
+        facts = self.weights, names, self.floor, self.top_labels, self.block_size
+        self.key = _key(*facts, *([self.delta.key] if self.delta.segments else []))
 
     def predicted(self, subset):
         return self.run.paths.predictions(subset).exists()
@@ -191,12 +197,10 @@ class Inference:
         if not self.files.stacked("labels", 0).exists():
             shards = range(len(self.files.ranges))
             stack_indexes(self.run, self.delta, self.files, self.full, shards)
-        costs = {"forward": 0.0, "top_m": 0.0}
+        costs = {}
 
         def prepare():
-            for chunk in self.chunks:
-                for name, cost in self.forward(block, chunk, self.files).items():
-                    costs[name] += cost
+            costs.update(self.forward(block, self.chunks, self.files))
 
         ranked = rank_block(
             self.files,
@@ -224,65 +228,13 @@ class Inference:
         write_arrays(self.run.paths.ranking(block), part)
         return part
 
-    def forward(self, block, chunk, files):
-        """One chunk's top buckets (and probabilities) of a block's queries; returns the costs."""
-        start, stop = self.blocks[block]
-        path = self.run.paths.topm(block, chunk)
-        key = _key(self.weights[chunk], start, stop, self.max_m)
-        if path.exists() and not self.full:
-            saved = read_arrays(path, "infer.py")
-            if str(saved["key"]) == key:
-                for name in ("buckets", "values"):
-                    array = saved[name]
-                    new_map(files.queries(name, chunk), array.dtype, array.shape)[:] = array
-                return json.loads(str(saved["costs"]))
-        num_queries = stop - start
-        shape = num_queries, self.max_m
-        buckets = new_map(files.queries("buckets", chunk), np.int32, shape)
-        values = new_map(files.queries("values", chunk), np.float32, shape)
-        kept = None
-        if self.full:
-            shape = num_queries, self.run.config.num_buckets
-            kept = new_map(files.queries("probabilities", chunk), np.float32, shape)
-
-        def keep(rows, probabilities):
-            """Top m of a batch, beside the forward pass of the next; returns the core's seconds."""
-            began = time.thread_time()
-            if self.max_m:
-                buckets[rows], values[rows] = retrieval.top_buckets(probabilities, self.max_m)
-            spent = time.thread_time() - began
-            if kept is not None:
-                kept[rows] = probabilities
-            return spent
-
-        if self.max_m:  # compiles, or loads what was compiled before
-            retrieval.top_buckets(np.zeros((1, self.max_m), np.float32), self.max_m)
-        folder = self.delta.weights(self.run, chunk)
-        self.model = load_model(self.run, chunk, self.model, folder)
-        forward, pending, done = 0.0, [], 0
-        with (
-            progress(num_queries, f"chunk {chunk}: forward", "query") as bar,
-            ThreadPoolExecutor(1) as thread,
-        ):
-            for batch in query_batches(self.run, chunk, start, stop):
-                began = time.perf_counter()
-                probabilities = self.model.probabilities(inputs_of(batch)).numpy()
-                forward += time.perf_counter() - began
-                rows = slice(done, done + len(probabilities))
-                if len(pending) > 1:
-                    pending[-2].result()  # at most two batches wait in memory
-                pending.append(thread.submit(keep, rows, probabilities))
-                done = rows.stop
-                bar.update(len(probabilities))
-        if done != num_queries:
-            raise UserError(
-                f"{self.run.paths.root}: the test records of chunk {chunk} hold other rows than "
-                "the summary says: delete them and run preprocess.py again"
-            )
-        costs = {"forward": forward, "top_m": sum(future.result() for future in pending)}
-        saved = {"buckets": buckets, "values": values, "costs": np.array(json.dumps(costs))}
-        write_arrays(path, {"key": np.array(key), **saved})
-        return costs
+    def forward(self, block, chunks, files):
+        """Some chunks' top buckets (and probabilities) of a block's queries; returns the costs."""
+        queries = self.blocks[block]
+        self.scores = self.scores or Forward(self.run, partial(self.delta.weights, self.run))
+        sizes = self.max_m, self.full, self.batch_size
+        work = BlockForward(self.scores, files, block, queries, *sizes)
+        return work.do({c: _key(self.weights[c], *queries, self.max_m) for c in chunks})
 
     def _write_predictions(self, subset):
         """One array at a time: all of them may be more than fits in memory."""
@@ -307,29 +259,6 @@ def _key(*facts):
 
 def _weights_key(folder):
     return read_state(folder)["sha256"]
-
-
-def load_model(run, chunk, model=None, folder=None):
-    """A trained chunk; in the place of another, whose traced function it takes over.
-
-    Its weights are those in `folder`, if they are not as they were trained.
-    """
-    shapes = weight_shapes(run.config, run.input_dim)
-    weights = load_weights(folder or run.paths.chunk(chunk), shapes, mapped=True)
-    if model is None:
-        dense = run.dataset["kind"] == "dense"
-        return ChunkModel(run.config, run.input_dim, chunk, dense=dense, weights=weights)
-    for name, variable in model.weights_by_name().items():
-        variable.assign(weights[name])
-    return model
-
-
-def query_batches(run, chunk, start, stop):
-    """The test queries start to stop in batches, in order; start is a multiple of BATCH_SIZE."""
-    sources = run.sources("test", chunk)
-    with damage_explained(*sources["paths"], *sources.get("dense_paths", ())):
-        batches = read_batches(batch_size=BATCH_SIZE, skip=start // BATCH_SIZE, **sources)
-        yield from batches.take(math.ceil((stop - start) / BATCH_SIZE))
 
 
 def _report(run, result):

@@ -59,7 +59,7 @@ class ChunkModel(keras.Model):
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         self.moments = {}  # of Adam, made when training begins
         self.built = True
-        self.inputs_spec = {"dense": tf.TensorSpec([None, input_dim])} if dense else SPARSE_INPUTS
+        self.inputs_spec = _inputs_spec(input_dim, dense)
 
     # Traced once, with fixed signatures: a batch of another size is no reason to trace again.
 
@@ -79,8 +79,8 @@ class ChunkModel(keras.Model):
 
     def call(self, batch):
         """Logits of the buckets, [batch, B]; needs a batch's inputs only."""
-        hidden = tf.nn.relu(self._hidden_sums(batch, batch.get("values")))
-        return self._matmul(hidden, self.output_kernel) + self.output_bias
+        weights = {name: weight.value for name, weight in self.weights_by_name().items()}
+        return _logits(batch, weights, self._matmul)
 
     def _train_batch(self, batch, learning_rate):
         """One step; the loss is the one before it."""
@@ -90,7 +90,9 @@ class ChunkModel(keras.Model):
             values *= self._dropout_mask(
                 tf.shape(values), self.config.input_dropout, [seed, 2 * self.step]
             )
-        sums = self._hidden_sums(batch, values)
+        sums = _hidden_sums(
+            batch, values, self.hidden_kernel.value, self.hidden_bias.value, self._matmul
+        )
         hidden = tf.nn.relu(sums)
         if self.config.dropout:
             mask = self._dropout_mask(
@@ -148,16 +150,6 @@ class ChunkModel(keras.Model):
             state |= {f"{name}.m": first, f"{name}.v": second}
         return state
 
-    def _hidden_sums(self, batch, values):
-        """What the ReLU of the hidden layer is applied to, [batch, hidden_dim]."""
-        if "dense" in batch:
-            sums = self._matmul(batch["dense"], self.hidden_kernel)
-        else:
-            rows = tf.gather(self.hidden_kernel.value, batch["ids"]) * values[:, None]
-            splits = batch["row_splits"]
-            sums = tf.math.unsorted_segment_sum(rows, _row_ids(splits), tf.size(splits) - 1)
-        return sums + self.hidden_bias
-
     def _matmul(self, left, right, **transpose):
         product = tf.matmul(
             tf.cast(left, self.matmul_type), tf.cast(right, self.matmul_type), **transpose
@@ -189,6 +181,36 @@ class ChunkModel(keras.Model):
     def _lazy_adam(self, weight, ids, gradient, learning_rate):
         moments = self.moments[weight.name]
         lazy_adam(weight.value, moments, self.step, ids, gradient, learning_rate)
+
+
+def probability_function(config, input_dim, dense=False):
+    """The scores of §3.3 as a function of a batch's inputs and any chunk's weights by name.
+
+    Traced once for all chunks; returns [batch, B].
+    """
+    shapes = weight_shapes(config, input_dim)
+    weights = {name: tf.TensorSpec(shape) for name, shape in shapes.items()}
+    function = tf.function(lambda inputs, weights: tf.sigmoid(_logits(inputs, weights, tf.matmul)))
+    return function.get_concrete_function(_inputs_spec(input_dim, dense), weights)
+
+
+def _inputs_spec(input_dim, dense):
+    return {"dense": tf.TensorSpec([None, input_dim])} if dense else SPARSE_INPUTS
+
+
+def _logits(batch, weights, matmul):
+    kernel, bias = weights["hidden_kernel"], weights["hidden_bias"]
+    hidden = tf.nn.relu(_hidden_sums(batch, batch.get("values"), kernel, bias, matmul))
+    return matmul(hidden, weights["output_kernel"]) + weights["output_bias"]
+
+
+def _hidden_sums(batch, values, kernel, bias, matmul):
+    """What the ReLU of the hidden layer is applied to, [batch, hidden_dim]."""
+    if "dense" in batch:
+        return matmul(batch["dense"], kernel) + bias
+    rows = tf.gather(kernel, batch["ids"]) * values[:, None]
+    splits = batch["row_splits"]
+    return tf.math.unsorted_segment_sum(rows, _row_ids(splits), tf.size(splits) - 1) + bias
 
 
 def inputs_of(batch):

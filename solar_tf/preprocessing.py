@@ -25,6 +25,8 @@ from solar_tf.datasets.source import COUNT_LIMIT, row_of_first
 from solar_tf.datasets.vocabulary import Vocabulary, bags
 from solar_tf.errors import UserError
 from solar_tf.index import build_index, save_index
+from solar_tf.limits import preprocessing_needs
+from solar_tf.memory import choose_workers, held_to
 from solar_tf.rundir import (
     FORMAT,
     RunDirectory,
@@ -45,10 +47,13 @@ SPLITS = ("train", "test")
 COUNTERS = ("rows", "unlabelled", "duplicate_labels", "featureless")
 
 
-def preprocess(root, dataset, config, workers):
+def preprocess(root, dataset, config, workers, max_memory=None):
     """Make the run directory `root` of a `datasets.Dataset` and a SolarConfig, and report it."""
     started = time.perf_counter()
-    run = make_run(root, dataset, config, workers)
+    if max_memory is not None:
+        workers = choose_workers(max_memory, workers, *preprocessing_needs(dataset))
+    with held_to(max_memory):
+        run = make_run(root, dataset, config, workers)
     _report(run, time.perf_counter() - started)
     return run
 

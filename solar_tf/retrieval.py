@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solar_tf import kernels
+from solar_tf import kernels, shortlist
 
 SCORES = ("probability", "evidence")
 EVIDENCE_FLOOR = 1e-4  # not in the paper: docs/paper_notes.md
@@ -81,8 +81,8 @@ def rank(buckets, weights, offsets, labels, k, limits=None):
     keys = _empty_keys(len(buckets), k)
     candidates = np.zeros(len(buckets), np.int64)
     limits = _checked_limits(limits, labels.shape[1])
-    tiling = kernels.TILE_BITS, kernels.SPAN
-    kernels.rank_keys(buckets, weights, offsets, labels, limits, *tiling, keys, candidates)
+    tiling = shortlist.TILE_BITS, shortlist.SPAN, shortlist.SPARSE
+    shortlist.rank_keys(buckets, weights, offsets, labels, limits, *tiling, keys, candidates)
     return *decode_keys(keys), candidates
 
 

@@ -55,8 +55,9 @@ def load_stored(folder, shapes, remember=True, verified=True):
     for name, (dtype, shape) in precision.stored_arrays(shapes, kind).items():
         path = folder / f"{name}.npy"
         try:
-            # Unlike reading, mapping takes no memory for a size that is not there.
-            weight = np.load(path, mmap_mode="r", allow_pickle=False)
+            # Unlike reading, mapping takes no memory for a size that is not there. Copy-on-write
+            # maps never change the file, and TensorFlow borrows no others.
+            weight = np.load(path, mmap_mode="c", allow_pickle=False)
         except Exception as error:  # there is no telling what a damaged header makes numpy raise
             _fail(path, f"cannot be read ({error})")
         if weight.shape != shape or weight.dtype != dtype:

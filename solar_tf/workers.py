@@ -146,13 +146,14 @@ class _Pool:
         worker.process.join()
         worker.connection.close()
         worker.entries[0].tries += 1
+        code = worker.process.exitcode
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
         if worker.entries[0].tries == TRIES:
-            code = worker.process.exitcode
-            how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
             raise UserError(
                 f"a worker process ended {TRIES} times at the same task, at last {how}, probably "
                 "for want of memory: run the stage again with --workers 1"
             )
+        say(f"worker {worker.process.pid} ended {how}, its task is done again by another")
         self.waiting.extendleft(reversed(worker.entries))
 
     def _report(self):

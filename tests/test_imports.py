@@ -24,6 +24,7 @@ LAYERS = [
     "rundir",
     "precision",
     "weights",
+    "memory",
     "workers",
     "hashing",
     "features",
@@ -35,6 +36,7 @@ LAYERS = [
     "delta",
     "geometry",
     "kernels",
+    "shortlist",
     "retrieval",
     "sharding",
     "ranking",
@@ -43,6 +45,7 @@ LAYERS = [
     "search",
     "records",
     "scanning",
+    "limits",
     "preprocessing",
     "cli",
     "catalogue",
@@ -58,6 +61,7 @@ LAYERS = [
     "estimate",
     "training",
     "tuning",
+    "forward",
     "inference",
     "baselines",  # a folder as well
     "tail",
@@ -81,6 +85,7 @@ TENSORFLOW = {"tensorflow", "keras"}
 UNTESTED = {  # why a module has no test file of its own
     "__init__": "the version number",
     "errors": "one exception without a body",
+    "shortlist": "held to brute force with the other kernels: test_kernels",
     "truth": "read by every evaluation: test_inference",
 }
 UNTESTED_DATASETS = {

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from solar_tf import kernels
+from solar_tf import kernels, shortlist
 
+SPARSE_ALWAYS, DENSE_ALWAYS = 0, 1 << 20  # labels a hit, from which tiles are used
 # Few distinct weights make ties, zeros and sums that only differ in the last bit.
 WEIGHTS = st.sampled_from([0.0, 1e-45, 1e-38, 1e-4, 0.1, 0.25, 0.3, 0.999, 1.0, 9.21, 1e30])
 
@@ -28,7 +29,7 @@ def best_keys(scores, found, k):
 
 @st.composite
 def problems(draw):
-    """(weights [Q, K, B], label_buckets [K, N], m, k, (tile_bits, span), block)."""
+    """(weights [Q, K, B], label_buckets [K, N], m, k, (tile_bits, span, sparse), block)."""
     num_queries, num_chunks = draw(st.integers(1, 5)), draw(st.integers(1, 6))
     num_buckets, num_labels = draw(st.integers(1, 9)), draw(st.integers(1, 60))
     shape = (num_queries, num_chunks, num_buckets)
@@ -41,6 +42,7 @@ def problems(draw):
     m = draw(st.sampled_from([1, num_buckets, min(7, num_buckets)]))
     k, block = draw(st.integers(1, 70)), draw(st.sampled_from([1, 7, 4096]))
     tiling = draw(st.sampled_from([(0, 1), (0, 7), (3, 2), (3, 256), (13, 256)]))
+    tiling += (draw(st.sampled_from([SPARSE_ALWAYS, 1, DENSE_ALWAYS])),)
     return weights, label_buckets, m, k, tiling, block
 
 
@@ -53,7 +55,7 @@ def test_both_rankings_equal_brute_force_bit_for_bit(problem):
     keys = np.zeros((num_queries, k), np.uint64)
     full = np.zeros((num_queries, k), np.uint64)
     candidates = np.zeros(num_queries, np.int64)
-    kernels.rank_keys(
+    shortlist.rank_keys(
         order.astype(np.int32),
         np.take_along_axis(weights, order, axis=2),
         *inverted(label_buckets, num_buckets),
@@ -96,7 +98,7 @@ def test_limited_rankings_equal_brute_force_bit_for_bit(problem, data):
     keys, full = np.zeros(shape, np.uint64), np.zeros(shape, np.uint64)
     candidates, counted = np.zeros(num_queries, np.int64), np.zeros(num_queries, np.int64)
     index = inverted(label_buckets, num_buckets)
-    kernels.rank_keys(order.astype(np.int32), kept, *index, limits, *tiling, keys, candidates)
+    shortlist.rank_keys(order.astype(np.int32), kept, *index, limits, *tiling, keys, candidates)
     kernels.full_keys(weights, label_buckets, limits, block, full, counted)
     for q in range(num_queries):
         for shortlisted, (found, number) in ((True, (keys, candidates)), (False, (full, counted))):
@@ -125,9 +127,10 @@ def test_rankings_agree_over_many_tiles(num_chunks, power):
     index = inverted(label_buckets, num_buckets)
     full = np.zeros((5, k), np.uint64)
     kernels.full_keys(weights, label_buckets, None, 1000, full, np.zeros(5, np.int64))
-    for tiling in ((8, 7), (13, 1), (13, 256)):
+    tilings = [(8, 7, SPARSE_ALWAYS), (13, 1, SPARSE_ALWAYS), (13, 256, 8), (8, 7, DENSE_ALWAYS)]
+    for tiling in tilings:
         keys, candidates = np.zeros((5, k), np.uint64), np.zeros(5, np.int64)
-        kernels.rank_keys(order, sorted_weights, *index, None, *tiling, keys, candidates)
+        shortlist.rank_keys(order, sorted_weights, *index, None, *tiling, keys, candidates)
         np.testing.assert_array_equal(keys, full)
         assert (candidates == num_labels).all()
 

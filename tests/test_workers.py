@@ -194,9 +194,10 @@ def test_workers_start_without_tensorflow():
     assert list(run_tasks(heavy_modules, range(4), 2)) == [set()] * 4
 
 
-def test_a_killed_worker_is_replaced_and_no_result_lost(tmp_path):
+def test_a_killed_worker_is_named_and_replaced_and_no_result_lost(tmp_path, capsys):
     tasks = [0, 1, tmp_path / "a", 3, 4, 5, tmp_path / "b", 7]
     assert list(run_tasks(die_the_first_time, tasks, 2)) == tasks
+    assert capsys.readouterr().out.count("ended by SIGKILL, its task is done again") == 2
 
 
 def test_a_task_that_always_kills_its_worker_is_an_error_after_a_few_tries():

@@ -12,6 +12,7 @@ import numpy as np
 from solar_tf.datasets.source import Block, fail
 
 PIECE = 1 << 20  # bytes read at a time
+BUFFER = 1 << 18  # the same where nothing is kept of them: it stays in the L2 cache
 MAX_LINE = 1 << 26  # bytes; beyond it a file is no text, and memory would not be bounded
 MAGIC = {b"\x1f\x8b": "gz", b"\xfd7zXZ\0": "xz"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -121,47 +122,79 @@ class Span:
             return file.read(self.stop - self.start)
 
 
-def _spans(path, skip):
-    """A function from the pieces of the next lines to their Span."""
-    with open_regular(path) as file:
-        file.seek(len(BYTE_ORDER_MARK) if file.read(3) == BYTE_ORDER_MARK else 0)
-        for _ in range(skip):
-            file.readline(MAX_LINE)
-        place = file.tell()
-
-    def span(parts):
-        nonlocal place
-        start, place = place, place + sum(map(len, parts))
-        return Span(path, start, place)
-
-    return span
-
-
 def line_blocks(path, lines_per_block, skip=0):
     """Yield Blocks of `lines_per_block` whole lines, after the first `skip` lines.
 
     See `block_bytes` for what is in them.
     """
-    pack = b"".join if compression(path) else _spans(path, skip)
-    first, count = 0, 0  # the block's first line, its complete lines so far
-    parts, open_bytes = [], 0  # the block's bytes so far, those of its last, unfinished line
+    lines = _Lines(path, lines_per_block, skip)
+    cut = _cut_stream if compression(path) else _cut_plain
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        for piece in map(memoryview, _after_lines(_decompressed(path, file), skip)):
-            share = file.tell() / size
-            ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")) + 1
-            start = 0
-            for end in ends[lines_per_block - count - 1 :: lines_per_block].tolist():
-                yield Block(first, lines_per_block, (pack([*parts, piece[start:end]]),), share)
-                first, parts, start = first + lines_per_block, [], end
-            parts.append(piece[start:])
-            count = (count + len(ends)) % lines_per_block
-            open_bytes = len(piece) - int(ends[-1]) if len(ends) else open_bytes + len(piece)
-            if open_bytes > MAX_LINE:
-                line = skip + first + count + 1
-                fail(path, line, f"a line of more than {MAX_LINE} bytes", "give a file of text")
-    if num_lines := count + (open_bytes > 0):
-        yield Block(first, num_lines, (pack(parts),), 1.0)
+        yield from cut(lines, file)
+
+
+class _Lines:
+    """Where blocks of lines end, in the pieces of a file as they come."""
+
+    def __init__(self, path, lines_per_block, skip):
+        self.path, self.lines_per_block, self.skip = path, lines_per_block, skip
+        self.first = self.count = 0  # the block's first line, its complete lines so far
+        self.open_bytes = 0  # of the last, unfinished line
+
+    def ends(self, piece):
+        """The places in a piece, an array of bytes, where blocks end."""
+        newlines = piece == ord("\n")
+        num_lines, step, places = np.count_nonzero(newlines), self.lines_per_block, []
+        if self.count + num_lines >= step:
+            places = (np.flatnonzero(newlines)[step - self.count - 1 :: step] + 1).tolist()
+        self.count += num_lines
+        tail = len(piece) - 1 - bytes(piece).rfind(b"\n")
+        self.open_bytes = tail = tail if num_lines else self.open_bytes + tail
+        if tail > MAX_LINE:
+            line = self.skip + self.first + self.count + 1
+            fail(self.path, line, f"a line of more than {MAX_LINE} bytes", "give a file of text")
+        return places
+
+    def block(self, part, share):
+        """The next block of full size."""
+        first, self.first = self.first, self.first + self.lines_per_block
+        self.count -= self.lines_per_block
+        return Block(first, self.lines_per_block, (part,), share)
+
+    def rest(self, part):
+        """The last block, if anything is left for it."""
+        if num_lines := self.count + (self.open_bytes > 0):
+            yield Block(self.first, num_lines, (part,), 1.0)
+
+
+def _cut_stream(lines, file):
+    """The blocks of a compressed file hold its lines."""
+    size, parts = os.fstat(file.fileno()).st_size, []
+    for piece in map(memoryview, _after_lines(_decompressed(lines.path, file), lines.skip)):
+        start = 0
+        for end in lines.ends(np.frombuffer(piece, np.uint8)):
+            yield lines.block(b"".join([*parts, piece[start:end]]), file.tell() / size)
+            parts, start = [], end
+        parts.append(piece[start:])
+    yield from lines.rest(b"".join(parts))
+
+
+def _cut_plain(lines, file):
+    """Those of a plain file say where its lines are: reading is left to who parses them.
+
+    One process cuts for all others, so here alone every byte counts: one buffer, no copies.
+    """
+    size, buffer = os.fstat(file.fileno()).st_size, np.empty(BUFFER, np.uint8)
+    file.seek(len(BYTE_ORDER_MARK) if file.read(3) == BYTE_ORDER_MARK else 0)
+    for _ in range(lines.skip):
+        file.readline(MAX_LINE)
+    start = place = file.tell()
+    while num_bytes := file.readinto(buffer):
+        for end in lines.ends(buffer[:num_bytes]):
+            yield lines.block(Span(lines.path, start, place + end), (place + end) / size)
+            start = place + end
+        place += num_bytes
+    yield from lines.rest(Span(lines.path, start, place))
 
 
 def block_bytes(path, block):

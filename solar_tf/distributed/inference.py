@@ -54,7 +54,7 @@ class ClusterInference(inference.Inference):
     def _forward(self, blocks):
         """The forward passes; returns the costs of every block."""
         costs = {block: {"forward": 0.0, "top_m": 0.0} for block in blocks}
-        # A process that goes on with the same chunk has its model loaded.
+        # A process that goes on with the same chunk has its weights in memory.
         tasks = [(block, chunk) for chunk in self.chunks for block in blocks]
         start = load_tensorflow, (self.workers.threads,)
         spent = run_tasks(partial(_forward, self), tasks, self.workers, *start)
@@ -93,4 +93,4 @@ def _forward(stage, task):
     """In one of the cluster's processes: the costs of one chunk's pass over a block."""
     block, chunk = task
     with own_files(stage.files) as files:
-        return stage.forward(block, chunk, dataclasses.replace(files, block=block))
+        return stage.forward(block, [chunk], dataclasses.replace(files, block=block))

@@ -1,0 +1,85 @@
+"""A limit on the memory of a stage and all its processes, `--max_memory`.
+
+A stage chooses its workers and blocks so that they fit (`choose_workers`, and infer.py's plan);
+what could not be foreseen is watched for, and ends the stage with one line before the machine does.
+"""
+
+import collections
+import contextlib
+import math
+import signal
+from pathlib import Path
+
+from solar_tf.console import say, size
+from solar_tf.errors import UserError
+
+LOOK_EVERY, LOOK_AGAIN = 0.25, 5.0  # seconds; again after the stage was told to end
+PROCESS_BYTES = 0.25e9  # of Python, numpy and compiled code, in each process
+
+
+def tree_memory():
+    """Bytes in use by this process and all below it: PSS, which counts shared pages once."""
+    children = collections.defaultdict(list)
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            parent = path.read_text(errors="replace").rpartition(")")[2].split()[1]
+            children[int(parent)].append(int(path.parent.name))
+    own = int(Path("/proc/self").resolve().name)
+    total, waiting = 0, [own]
+    while waiting:
+        process = waiting.pop()
+        waiting += children[process]
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    total += 1024 * int(line.split()[1])
+    return total
+
+
+@contextlib.contextmanager
+def held_to(limit):
+    """End what runs inside with a UserError if it takes more than `limit` bytes; None: no limit."""
+    if limit is None:
+        yield
+        return
+
+    def look(*_):
+        used = tree_memory()
+        if used > limit:
+            signal.setitimer(signal.ITIMER_REAL, LOOK_AGAIN, LOOK_AGAIN)
+            raise UserError(
+                f"--max_memory: {size(used)} are in use, and the limit is {size(limit)}: what is "
+                "done is kept; run it again with more, or with fewer --workers"
+            )
+
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, LOOK_EVERY, LOOK_EVERY)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def too_small(limit, least):
+    """The error that a limit is too small, and which is not."""
+    least_gb = math.ceil(least / 1e7) / 100
+    return UserError(
+        f"--max_memory: {size(limit)} are not enough here: give {least_gb:.2f}GB or more"
+    )
+
+
+def choose_workers(limit, workers, shared, each):
+    """How many workers fit, if each needs `each` bytes beside those of its process."""
+    if limit is None:
+        return workers
+    if PROCESS_BYTES + shared + each > limit:
+        raise too_small(limit, PROCESS_BYTES + shared + each)
+    for fewer in range(workers, 1, -1):
+        if shared + (fewer + 1) * PROCESS_BYTES + fewer * each <= limit:
+            break
+    else:
+        fewer = 1  # does its work in this process
+    if fewer < workers:
+        say(f"--max_memory {size(limit)}: {fewer} of {workers} workers")
+    return fewer
