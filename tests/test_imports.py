@@ -46,6 +46,7 @@ LAYERS = [
     "records",
     "scanning",
     "limits",
+    "shards",
     "preprocessing",
     "cli",
     "catalogue",
@@ -84,6 +85,7 @@ LINE = next(i for i, layer in enumerate(LAYERS) if layer.startswith("---"))
 TENSORFLOW = {"tensorflow", "keras"}
 UNTESTED = {  # why a module has no test file of its own
     "__init__": "the version number",
+    "shards": "the files of stage 1: test_preprocessing",
     "errors": "one exception without a body",
     "shortlist": "held to brute force with the other kernels: test_kernels",
     "truth": "read by every evaluation: test_inference",

@@ -1,0 +1,156 @@
+"""The files of stage 1 (§3.1, §3.2): the index of each chunk, and the shards of the rows.
+
+A shard is one block of rows: the rows once, and for each chunk a TFRecord file with features
+hashed by the chunk's seed and OR'ed targets. What exists already is not made again.
+"""
+
+import functools
+import json
+
+import numpy as np
+
+from solar_tf import features, hashing, records
+from solar_tf.console import progress
+from solar_tf.datasets.own_labels import add_own_labels, index_titles
+from solar_tf.datasets.source import row_of_first
+from solar_tf.datasets.vocabulary import Vocabulary, bags
+from solar_tf.errors import UserError
+from solar_tf.index import build_index, save_index
+from solar_tf.rundir import write_arrays
+from solar_tf.scanning import shard_blocks
+from solar_tf.workers import run_tasks
+
+
+class Job:
+    """What a worker needs to know; small and picklable."""
+
+    def __init__(self, paths, dataset, config, content):
+        self.paths = paths
+        sources = {"train": dataset.train, "test": dataset.test}
+        self.sources = {split: source for split, source in sources.items() if source}
+        self.kind = dataset.kind
+        self.config = config
+        self.seeds = content["seeds"]
+        self.num_labels = content["dataset"]["num_labels"]
+
+    def shard_files(self, split, shard):
+        yield self.paths.rows(split, shard)
+        if self.kind == "dense":
+            yield self.paths.inputs(split, shard)
+        for chunk in range(self.config.num_chunks):
+            yield self.paths.records(split, chunk, shard)
+
+    def parse(self, split, block):
+        rows = self.sources[split].parse(block)
+        if split == "train" and self.config.own_label == "add":
+            return add_own_labels(rows, self.labels_of_titles)
+        return rows
+
+    @functools.cached_property
+    def labels_of_titles(self):
+        return index_titles(self.paths.label_titles.read_text(encoding="utf-8").split("\n")[:-1])
+
+    @functools.cached_property
+    def vocabulary(self):
+        return Vocabulary.load(self.paths.vocabulary)
+
+    @functools.cached_property
+    def weights(self):
+        if self.config.weighting == "tfidf":
+            return np.load(self.paths.token_weights, allow_pickle=False)
+        return None
+
+
+_job = None  # of this worker process
+
+
+def _start_worker(job):
+    global _job
+    _job = job
+
+
+def write_files(job, workers):
+    """Indexes and shards, by the same processes: a small run takes less time than their start."""
+    rows = [source.num_rows for source in job.sources.values()]
+    with progress(sum(rows) if all(rows) else None, "writing records", "row") as bar:
+
+        def tasks():
+            for chunk in range(job.config.num_chunks):
+                if not job.paths.index(chunk).exists():
+                    yield _write_index, chunk
+            before = 0
+            for split, source in job.sources.items():
+                for shard, block in enumerate(shard_blocks(source, bar, before)):
+                    before += block.num_rows
+                    if all(path.exists() for path in job.shard_files(split, shard)):
+                        bar.update(block.num_rows)
+                    else:
+                        yield _write_shard, split, shard, block
+
+        for num_rows in run_tasks(_work, tasks(), workers, _start_worker, (job,)):
+            bar.update(num_rows)
+
+
+def _work(task):
+    function, *arguments = task
+    return function(*arguments)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused, not warned of
+def _write_shard(split, shard, block):
+    """One block of rows as files; returns its number of rows."""
+    rows = _job.parse(split, block)
+    arrays = {"label_splits": rows.label_splits, "labels": rows.labels}
+    featureless, facts = 0, {}
+
+    def write(path, columns):
+        facts[_job.paths.name_of(path)] = records.write_records(path, columns)
+
+    if _job.kind == "dense":
+        splits = np.arange(len(rows) + 1) * rows.dense.shape[1]
+        columns = {records.DENSE: (splits, rows.dense.ravel())}
+        write(_job.paths.inputs(split, shard), columns)
+    else:
+        if _job.kind == "text":
+            words = _job.vocabulary.sequences(rows.texts)
+            splits, ids, values = bags(*words)
+            arrays |= {"word_splits": words[0], "words": words[1]}
+        else:
+            splits, ids, values = rows.feature_splits, rows.features, rows.values
+        values = features.weigh(splits, ids, values, _job.config, _job.weights)
+        _require_finite(split, block, splits, values)
+        arrays |= {"feature_splits": splits, "features": ids, "values": values}
+        featureless = np.count_nonzero(np.diff(splits) == 0)
+    for chunk, seed in enumerate(_job.seeds):
+        buckets = hashing.hash_ids(rows.labels, seed, _job.config.num_buckets)
+        columns = {records.BUCKETS: hashing.or_targets(rows.label_splits, buckets)}
+        if _job.kind != "dense":
+            hashed = hashing.hash_ids(ids, seed, _job.config.feature_dim)
+            chunk_splits, chunk_ids, chunk_values = hashing.hash_features(splits, hashed, values)
+            _require_finite(split, block, chunk_splits, chunk_values)
+            columns[records.IDS] = chunk_splits, chunk_ids
+            columns[records.VALUES] = chunk_splits, chunk_values
+        write(_job.paths.records(split, chunk, shard), columns)
+    counters = len(rows), rows.num_unlabelled, rows.num_duplicate_labels, featureless
+    arrays["counters"] = np.array(counters)
+    arrays["files"] = np.array(json.dumps(facts).encode())
+    write_arrays(_job.paths.rows(split, shard), arrays)
+    return len(rows)
+
+
+def _require_finite(split, block, splits, values):
+    """Weights multiply and collisions add up: beyond float32 a value is no number any more."""
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row = block.first_row + row_of_first(splits, bad) + 1
+        raise UserError(
+            f"{_job.sources[split].path}: row {row}: its features are too large for float32: "
+            "scale them down"
+        )
+
+
+def _write_index(chunk):
+    num_buckets = _job.config.num_buckets
+    buckets = hashing.label_buckets(_job.num_labels, _job.seeds[chunk], num_buckets)
+    save_index(_job.paths.index(chunk), build_index(buckets, num_buckets))
+    return 0  # rows
