@@ -56,7 +56,7 @@ def render(found, dataset_title, reason=None):
         "Measured here, on all test queries: the half whose words are more frequent in the "
         "training titles (summed), and the other."
     ]
-    if "GLaS" not in halves:
+    if not any("GLaS" in name for name in halves):
         others = [name for name in halves if not name.startswith("SOLAR")]
         stands = f": {others[0]} stands in for it" if others else ""
         notes.append(f"GLaS has not been run here{stands}.")

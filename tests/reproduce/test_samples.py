@@ -20,6 +20,8 @@ def test_table_5_has_ten_queries_with_four_predictions_each(reproduced, titles):
     assert len(by_half.rows) == 3
     assert "Parabel stands in for it" in by_half.notes[1]
     assert len(quoted.rows) == 15
+    with_glas = shown, halves | {"DSSM+GLaS": halves["Parabel"]}, texts
+    assert len(samples.render(with_glas, "toy")[0].notes) == 1
     for row in table.rows:
         for cell in row[3:]:
             title = cell.removeprefix("✓ ")
