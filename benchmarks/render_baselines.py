@@ -4,7 +4,8 @@
 
 Rows are those of RUN/baselines/*/metrics.json; SOLAR's are of RUN/metrics.json, or of another run
 of the same dataset (--solar_NAME). What is read is kept in results/baselines/NAME.json, so that one
-run at a time can be brought in; without any, the tables are rendered from that alone.
+run at a time can be brought in; without any, the tables are rendered from that alone. The table of
+costs is bench_baselines.py's.
 """
 
 import argparse
@@ -118,6 +119,13 @@ def against_references(content):
     return table([*header, "training"], rows)
 
 
+def doubling():
+    """What bench_baselines.py has written."""
+    names = ("part", "against", "ours", "theirs", "unit", "ratio")
+    rows = json.loads((RESULTS / "baselines.json").read_text())["rows"]
+    return table(names, [[row[name] for name in names] for row in rows])
+
+
 def place(text, name, content):
     """The page with the table between the two comments that name it replaced."""
     first, last = f"<!-- table {name} -->\n", f"<!-- end of table {name} -->"
@@ -144,7 +152,7 @@ def main():
         if name == "bibtex":
             text = place(text, "references", against_references(content))
         text = place(text, name, comparison(content))
-    PAGE.write_text(text)
+    PAGE.write_text(place(text, "cost", doubling()))
 
 
 if __name__ == "__main__":

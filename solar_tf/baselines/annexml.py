@@ -5,9 +5,9 @@ linear embedding is trained so that a row is nearer to its neighbours in label s
 random rows. A query takes the labels of its nearest rows; the paper searches a graph of these, we
 compare with all rows of the part, which is exact and cheap as parts are of bounded size.
 
-Cost of a learner: O(labels * MOST_MEMBERS) for the neighbours and O(nnz * negatives * dim) for an
-epoch of the embedding, linear in the rows; O(nnz * parts) for an epoch of the partitioner, with a
-part for every 6000 rows: the method's own, quadratic with a small constant.
+Cost of a learner: O(labels * MOST_MEMBERS * labels of a row) for the neighbours and O(nnz *
+negatives * dim) for an epoch of the embedding, linear in the rows; O(nnz * parts) for an epoch of
+the partitioner, with a part for every 6000 rows: the method's own, quadratic with a small constant.
 """
 
 from dataclasses import dataclass
