@@ -5,9 +5,43 @@ Seeds are the chunk numbers unless a run's config says otherwise.
 """
 
 import numpy as np
-from sklearn.utils import murmurhash3_32
 
+BLOCK = 1 << 13  # keys that are hashed together: they stay in the L1 cache
 COLUMN_BITS = 32  # a (row, column) pair as one int64 key, so that sorting keys sorts within rows
+
+
+def murmurhash3_32(keys, seed):
+    """MurmurHash3 of int32 keys [n], signed: int32 [n], the same as scikit-learn's.
+
+    Importing that takes a second, for every worker and every server that starts.
+    """
+    hashes = np.array(keys, np.int32).view(np.uint32)
+    scratch = np.empty(min(len(hashes), BLOCK), np.uint32)
+    for start in range(0, len(hashes), BLOCK):
+        part = hashes[start : start + BLOCK]
+        _murmur(part, np.uint32(seed), scratch[: len(part)])
+    return hashes.view(np.int32)
+
+
+def _murmur(h, seed, scratch):
+    """In place: the one block of four bytes that a key has, and the end."""
+    h *= np.uint32(0xCC9E2D51)
+    _rotate(h, 15, scratch)
+    h *= np.uint32(0x1B873593)
+    h ^= seed
+    _rotate(h, 13, scratch)
+    h *= np.uint32(5)
+    h += np.uint32(0xE6546B64)
+    h ^= np.uint32(4)  # the length of a key in bytes
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        h ^= np.right_shift(h, np.uint32(shift), out=scratch)
+        h *= np.uint32(factor)
+
+
+def _rotate(h, bits, scratch):
+    np.right_shift(h, np.uint32(32 - bits), out=scratch)
+    h <<= np.uint32(bits)
+    h |= scratch
 
 
 def hash_ids(ids, seed, size):

@@ -14,6 +14,7 @@ from solar_tf.hashing import (
     or_targets,
     sparse_indices,
 )
+from solar_tf.hashing import murmurhash3_32 as hashing_in_numpy
 
 NUM_FEATURES, NUM_LABELS = 50, 40
 tokens = st.lists(st.tuples(st.integers(0, NUM_FEATURES - 1), st.integers(-8, 8)), max_size=12)
@@ -142,3 +143,14 @@ def test_a_slice_of_a_larger_block_is_a_block():
     buckets, splits = label_buckets(8, 0, 7), np.array([0, 3, 3, 8])
     whole = rows_of(*or_targets(splits, buckets))
     assert rows_of(*or_targets(splits[1:], buckets[3:])) == whole[1:]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 15, 2**31, 2**32 - 1])
+def test_the_hash_is_scikit_learns(seed):
+    limits = np.iinfo(np.int32)
+    keys = np.random.default_rng(seed).integers(limits.min, limits.max, 10_000, endpoint=True)
+    keys = np.concatenate([keys, [0, 1, -1, limits.min, limits.max]]).astype(np.int32)
+    before = keys.copy()
+    np.testing.assert_array_equal(hashing_in_numpy(keys, seed), murmurhash3_32(keys, seed))
+    np.testing.assert_array_equal(keys, before)
+    assert hashing_in_numpy(keys[:0], seed).shape == (0,)
