@@ -160,6 +160,17 @@ def _add_up(table, label_buckets, low, sums):
 
 
 @compiled
+def _within(limits, scores, chunks, low, passed):
+    """Which labels of a block are within the limits, and how many; no branches."""
+    allowed, min_chunks, least = limits
+    count = 0
+    for i in range(min(len(passed), len(allowed) - low)):
+        passed[i] = allowed[low + i] & (scores[i] >= least) & (chunks[i] >= min_chunks)
+        count += passed[i]
+    return count
+
+
+@compiled
 def full_keys(weights, label_buckets, limits, block, keys, candidates):
     """SOLAR-full (§3.3): weights [Q, K, B], label_buckets [K, N] -> keys uint64 [Q, k],
     candidates int64 [Q], the labels within the limits.
@@ -177,6 +188,7 @@ def full_keys(weights, label_buckets, limits, block, keys, candidates):
         # Chunks are counted as scores are summed: 1 for every positive weight.
         ones = np.zeros_like(table) if limits[1] > 0 else table
         chunks = np.zeros(block * LANES, np.float32)
+        passed = np.empty(block, np.bool_)
     for first in range(0, num_queries, LANES):
         lanes = min(LANES, num_queries - first)
         for lane in range(lanes):
@@ -191,17 +203,16 @@ def full_keys(weights, label_buckets, limits, block, keys, candidates):
             if limits is not None and limits[1] > 0:
                 _add_up(ones, label_buckets, low, chunks)
             for lane in range(lanes):
+                if limits is not None:
+                    good = _within(limits, scores[lane::LANES], chunks[lane::LANES], low, passed)
+                    candidates[first + lane] += good
                 heap = keys[first + lane]
                 bound = key_bits(heap[0])
                 for i in range(min(block, num_labels - low)):
                     bits = bits_of(scores[i * LANES + lane])
-                    if limits is not None:
-                        allowed, min_chunks, least = limits
-                        in_chunks = chunks[i * LANES + lane]
-                        if in_chunks < min_chunks or bits < bits_of(least) or not allowed[low + i]:
-                            continue
-                        candidates[first + lane] += 1
                     if bits >= bound:
+                        if limits is not None and not passed[i]:
+                            continue
                         offer(heap, key_of(bits, low + i))
                         bound = key_bits(heap[0])
         for lane in range(lanes):

@@ -16,6 +16,7 @@ from solar_tf.kernels import HALF, bits_of, compiled, key_bits, key_of, offer, p
 
 TILE_BITS = 13  # 8192 labels, whose float32 sums fit the L1 cache
 SPAN = 256  # tiles that shortlist ranking fills at a time: one cache line each fits as well
+MOST_SEEN = 2000  # labels of a chunk that are looked at for a first bound
 MOST_HITS = 1 << 20  # about as many are held at a time, 8 bytes each
 DENSE_TILES = 32  # whose sums fit the L2 cache
 SPARSE = 8  # labels for each hit, beyond which hits are sorted by tile
@@ -42,16 +43,25 @@ def _prefetch(typing_context, array, index):
 
 
 @compiled
-def _certain_score(weights, starts, ends, k):
+def _certain_score(weights, starts, ends, labels, limits, k):
     """A score that k labels reach for certain: the buckets of one chunk share no label."""
     certain = np.float32(0)
+    if limits is not None and limits[1] > 1:
+        return certain  # who is found in a second chunk is not known yet
     for chunk in range(weights.shape[0]):
-        covered, least = 0, np.float32(np.inf)
+        covered, seen, least = 0, 0, np.float32(np.inf)
         for j in range(weights.shape[1]):
-            covered += ends[chunk, j] - starts[chunk, j]
+            if limits is None:
+                covered += ends[chunk, j] - starts[chunk, j]
+            else:
+                for i in range(starts[chunk, j], ends[chunk, j]):
+                    covered += limits[0][labels[chunk, i]]
+                seen += ends[chunk, j] - starts[chunk, j]
             least = min(least, weights[chunk, j])
             if covered >= k:
                 certain = max(certain, least)
+                break
+            if seen > MOST_SEEN:
                 break
     return certain
 
@@ -116,14 +126,14 @@ def _rank_tile(hits, bound, scores, heap, limits, chunks):
         label = hit >> HALF
         score = bits[label & place]
         bits[label & place] = EMPTY
-        if limits is not None:
+        good = score >= 0  # not so at the label's second hit
+        if limits is not None:  # without branches, which could not be foretold
             allowed, min_chunks, least = limits
-            in_chunks = chunks[label & place]
+            good &= (score >= bits_of(least)) & allowed[label]
+            good &= chunks[label & place] >= min_chunks
             chunks[label & place] = 0
-            if in_chunks < min_chunks or score < bits_of(least) or not allowed[label]:
-                continue
-        found += score >= 0  # not so at the label's second hit
-        if score >= bound:
+        found += good
+        if score >= bound and good:
             offer(heap, key_of(score, label))
             bound = max(bound, key_bits(heap[0]))
     return found, bound
@@ -219,11 +229,10 @@ def rank_keys(buckets, weights, offsets, labels, limits, tile_bits, span, sparse
                 bucket = buckets[q, chunk, j]
                 starts[chunk, j] = offsets[chunk, bucket]
                 ends[chunk, j] = offsets[chunk, bucket + 1]
-        bound = np.int32(0)
-        if limits is None:
-            bound = bits_of(_certain_score(weights[q], starts, ends, keys.shape[1]))
+        k = keys.shape[1]
+        bound = bits_of(_certain_score(weights[q], starts, ends, labels, limits, k))
         num_hits = (ends - starts).sum()
-        heap = np.zeros(keys.shape[1], np.uint64)
+        heap = np.zeros(k, np.uint64)
         found = 0
         if limits is None and num_labels < sparse * num_hits:
             for low in range(0, num_labels, part):
