@@ -8,6 +8,7 @@ import io
 import os
 import random
 import signal
+import threading
 import time
 
 
@@ -17,11 +18,13 @@ class Faults:
     def __init__(self, at=None, number=signal.SIGKILL, group=False):
         self.at, self.number, self.group = at, number, group
         self.moments = []  # their kinds
+        self.lock = threading.Lock()  # infer.py writes in threads, too
 
     def moment(self, kind):
         """Whether this is the one."""
-        self.moments.append(kind)
-        return len(self.moments) == self.at
+        with self.lock:
+            self.moments.append(kind)
+            return len(self.moments) == self.at
 
     def reach(self, kind):
         if self.moment(kind):
@@ -29,7 +32,7 @@ class Faults:
 
     def fire(self):
         if self.number == signal.SIGTERM:
-            signal.raise_signal(signal.SIGTERM)  # an exception, here and now
+            signal.raise_signal(signal.SIGTERM)  # in the main thread an exception, here and now
         elif self.group:
             os.killpg(0, signal.SIGKILL)
         os.kill(os.getpid(), self.number)
@@ -80,11 +83,13 @@ class FaultyFile:
 
     def _write(self, data):
         self.faults.reach("write")
+        done = 0
         if self.faults.moment("torn write"):
-            self.file.write(data[: len(data) // 2])
+            done = len(data) // 2
+            self.file.write(data[:done])
             self.file.flush()
             self.faults.fire()
-        self.file.write(data)
+        self.file.write(data[done:])  # SIGTERM tears nothing in a thread that is not the main one
         return len(data)
 
     def writelines(self, lines):

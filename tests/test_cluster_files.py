@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,8 @@ def programs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bin")
     for name in STAGES:
         shutil.copy(ROOT / name / f"{name}.py", folder)
-    return os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
 
 
 def flags_of(text, program):
@@ -37,7 +39,7 @@ def flags_of(text, program):
 @pytest.mark.parametrize("program", STAGES)
 def test_every_flag_exists(program, documents):
     source = (ROOT / program / f"{program}.py").read_text() + (ROOT / "solar_tf/cli.py").read_text()
-    known = {*re.findall(r'DEFINE_\w+\(\s*"(\w+)"', source), "num_chunks", "labels"}
+    known = {*re.findall(r'(?:DEFINE_\w+|define)\(\s*"(\w+)"', source), "num_chunks", "labels"}
     job = next(document for document in documents if document["metadata"]["name"].endswith(program))
     texts = [job["spec"]["template"]["spec"]["containers"][0]["args"][0]]
     texts += [(FOLDER / name).read_text() for name in ("submit.sh", "train.sbatch")]

@@ -39,7 +39,7 @@ def block(trained, tmp_path, monkeypatch):
     folder = tmp_path / "topm"
     place = lambda self, block, chunk: folder / f"{block}_{chunk}.npz"  # noqa: E731
     monkeypatch.setattr(type(trained.paths), "topm", place)
-    files = RankFiles(tmp_path, (0, 1, 2))
+    files = RankFiles(tmp_path, (0, 1, 2), ((0, 40),))
     return BlockForward(Forward(trained), files, 0, QUERIES, 5, False, batch_size=50)
 
 

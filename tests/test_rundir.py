@@ -25,6 +25,7 @@ ARGUMENTS = {
     "chunk": [0, 9, 10, 99, 100],
     "block": [0, 9_999, 10_000],
     "step": [0, 1, 10**9],
+    "number": [0, 1, 10**6],
     "num_chunks": [None, 1, 10],
     "name": ["parabel", "slice"],
 }
