@@ -10,8 +10,9 @@ STAGES := preprocess/preprocess.py train/train.py infer/infer.py
 demo: scripts
 	PATH=$(BIN):$$PATH; preprocess.py --run $(RUN) && train.py --gpu 0 --run $(RUN) && infer.py --run $(RUN)
 
+# A file's tests stay together, since they share what they have prepared.
 test: $(VENV)/installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

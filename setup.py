@@ -61,6 +61,7 @@ setup(
             "omikuji>=0.5",
             "pymilvus>=2.5",
             "pytest>=8",
+            "pytest-xdist>=3.6",
             "PyYAML>=6",
             "qdrant-edge-py>=0.5",
             "ray>=2.52",
