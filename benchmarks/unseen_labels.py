@@ -10,6 +10,8 @@ their titles, and the test queries are asked: those whose answer includes a held
 the others, which must not suffer. Where a label has the query's own title, which is never the
 answer in data of packages or books, it is dropped from the ranking in the rows marked so.
 
+The last rows are tuned: they go on training with the rows that name the new labels.
+
 A baseline that embeds any title can be trained on FOLDER/train.txt with the titles of all labels,
 FOLDER/all.txt, and asked FOLDER/test.txt; its predictions.npz is judged in the same way.
 """
@@ -32,6 +34,7 @@ from solar_tf.preprocessing import make_run
 from solar_tf.presets import load_preset
 from solar_tf.storage import read_arrays, write_json
 
+REPLAY = 1.0  # rows of the old training data for each row that names a new label
 RANKED = 110  # labels of a query, of which a few may go
 METRICS = ("P@1", "P@3", "P@5", "R@100")
 PLACEMENTS = [  # how, choices, within
@@ -45,10 +48,10 @@ PLACEMENTS = [  # how, choices, within
 
 
 def split_data(dataset, share, out, seed=0):
-    """Write the rows in a numbering where the held-out labels come last; returns the truth.
+    """Write the rows in a numbering where the held-out labels come last.
 
     The files are train.txt (without them), test.txt (with them), kept.txt, new.txt and all.txt,
-    the titles.
+    the titles. Returns the titles kept and new, and the training rows that name new labels.
     """
     titles = np.array(dataset.label_titles, object)
     held_out = np.zeros(len(titles), bool)
@@ -72,7 +75,14 @@ def split_data(dataset, share, out, seed=0):
     kept, new = titles[~held_out], titles[held_out]
     for name, some in (("kept", kept), ("new", new), ("all", [*kept, *new])):
         (out / f"{name}.txt").write_text("".join(f"{title}\n" for title in some), "utf-8")
-    return list(kept), list(new)
+    of_row = np.repeat(np.arange(len(train)), np.diff(train.label_splits))
+    named = np.flatnonzero(np.bincount(of_row, held_out[train.labels], len(train)))
+    splits = train.label_splits
+    examples = (
+        [train.texts[row] for row in named],
+        [numbers[train.labels[splits[row] : splits[row + 1]]] for row in named],
+    )
+    return list(kept), list(new), examples
 
 
 class Truth:
@@ -154,7 +164,7 @@ def main():
         dataset = open_files(args.train, args.test, args.labels)
     else:
         dataset = open_named(args.dataset)
-    kept_titles, new_titles = split_data(dataset, args.share, args.out)
+    kept_titles, new_titles, examples = split_data(dataset, args.share, args.out)
     truth = Truth(args.out / "test.txt", [*kept_titles, *new_titles], len(kept_titles))
     changes = {"num_chunks": args.num_chunks} if args.num_chunks else {}
     config = load_preset(args.preset or dataset.preset, **changes)
@@ -186,6 +196,16 @@ def main():
         facts = {"largest bucket": int(loads.max())}
         name = how if how == "hash" else f"{how}, {choices} choices within {within:g}"
         record(name, *rank_all(solar, truth.texts, new), **facts)
+    for how in ("hash", "content"):
+        for folder in ("catalogue", "tuned"):
+            shutil.rmtree(root / folder, ignore_errors=True)
+        solar = Solar.load(root)
+        new = solar.add_labels(new_titles, how)
+        solar.tune(*examples, replay=REPLAY)
+        facts = {"rows learned from": len(examples[0])}
+        record(f"{how}, then tuned", *rank_all(solar, truth.texts, new), **facts)
+    for folder in ("catalogue", "tuned"):
+        shutil.rmtree(root / folder, ignore_errors=True)
     for text in args.predictions:
         name, _, path = text.partition("=")
         record(name, read_arrays(path, "the baseline")["ids"])
