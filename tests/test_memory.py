@@ -10,17 +10,30 @@ from conftest import ROOT
 from solar_tf import memory
 from solar_tf.errors import UserError
 
+GROWING = """
+import subprocess, sys
+from solar_tf.memory import tree_memory
+
+before = tree_memory()
+code = "x = bytearray(200_000_000); print('ready', flush=True); input()"
+with subprocess.Popen(
+    [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+) as process:
+    process.stdout.readline()
+    print(tree_memory() - before)
+    process.kill()
+print(tree_memory() - before)
+"""
+
 
 def test_memory_counts_this_process_and_those_below_it():
-    before = memory.tree_memory()
-    code = "x = bytearray(200_000_000); print('ready', flush=True); input()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        process.stdout.readline()
-        assert 200e6 < memory.tree_memory() - before < 260e6
-        process.kill()
-    assert memory.tree_memory() - before < 50e6
+    # In a process of its own: this one's share of its libraries varies with who else uses them.
+    done = subprocess.run(
+        [sys.executable, "-c", GROWING], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    more, after = map(float, done.stdout.split())
+    assert 195e6 < more < 260e6
+    assert after < 50e6
 
 
 def test_more_than_the_limit_ends_the_work_with_one_line():
@@ -28,7 +41,7 @@ def test_more_than_the_limit_ends_the_work_with_one_line():
     said = "--max_memory: .* are in use, and the limit is"
     hoard = []
     with pytest.raises(UserError, match=said), memory.held_to(limit):
-        hoard += (bytearray(b"x" * 50_000_000) for _ in range(4))
+        hoard += (bytearray(b"x" * 50_000_000) for _ in range(10))
         time.sleep(20)
     hoard.clear()
     with memory.held_to(limit):
