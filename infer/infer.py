@@ -35,6 +35,7 @@ flags.DEFINE_integer("label_shards", 1, "Ranges of labels, each ranked by itself
 flags.DEFINE_float("scratch_gb", 8, "Disk for SOLAR-full's probabilities at any time.", 0)
 cli.define_memory_flag()
 flags.DEFINE_string("query", None, "A text to answer, instead of the evaluation.")
+flags.DEFINE_string("where", None, "With --query: attributes of labels, as section=web|net.")
 
 
 def main():
@@ -44,7 +45,8 @@ def main():
     if FLAGS.query is not None:
         from solar_tf.search import answer
 
-        answer(FLAGS.run, FLAGS.query, m=top_buckets[0], score=FLAGS.score[-1], **options)
+        options |= {"m": top_buckets[0], "score": FLAGS.score[-1], "where": FLAGS.where}
+        answer(FLAGS.run, FLAGS.query, **options)
         return
     if FLAGS.launcher == "ray":
         from solar_tf.distributed import connect

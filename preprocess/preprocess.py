@@ -40,8 +40,9 @@ def main():
     if FLAGS.estimate:
         cli.load_tensorflow()
         from solar_tf.estimate import report
+        from solar_tf.rundir import run_directory
 
-        report(FLAGS.run, dataset, config, FLAGS.workers)
+        report(run_directory(FLAGS.run).root, dataset, config, FLAGS.workers)
         return
     workers = FLAGS.workers
     if FLAGS.launcher == "ray":

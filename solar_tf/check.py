@@ -7,16 +7,16 @@ there is any.
 """
 
 import sys
-from pathlib import Path
 
 from solar_tf import delta
 from solar_tf.checksums import MEMORY, are_facts, verify
-from solar_tf.cli import errors_explained
 from solar_tf.console import progress, say, size, table
 from solar_tf.errors import UserError
 from solar_tf.index import load_index
+from solar_tf.labels import read_attributes
+from solar_tf.programs import errors_explained
 from solar_tf.records import verify_records
-from solar_tf.rundir import TEMPORARY, Run, RunDirectory, read_config, read_json, read_summary
+from solar_tf.rundir import TEMPORARY, Run, in_a_folder, read_config, read_json, read_summary
 from solar_tf.storage import verify_arrays
 from solar_tf.weights import load_weights, read_state, verify_weights, weight_shapes
 
@@ -52,7 +52,7 @@ class Report:
 
 def check(root):
     """Verify the run at `root`; returns the Report."""
-    paths = RunDirectory(Path(root))
+    paths = in_a_folder(root)
     content = read_config(paths)
     if content is None:
         raise UserError(f"{root}: no run here (no config.json): run preprocess.py --run {root}")
@@ -142,12 +142,18 @@ def _inferred(run):
 def _changed(run):
     """The catalogue since training: segments, and tuned weights."""
     paths, shapes = run.paths, weight_shapes(run.config, run.input_dim)
+    if paths.attributes.exists():
+        yield STAGES[4], [paths.attributes], _attributes, run
     if not paths.catalogue_manifest.exists():
         return
     segments = sorted(paths.catalogue.glob("segment_*.npz"))
     yield STAGES[4], [paths.catalogue_manifest, *segments], delta.read_delta, run, False
     for folder in sorted(paths.tuned_folder.glob("tuning_*/chunk_*")):
         yield STAGES[4], _files(folder), _chunk, folder, shapes
+
+
+def _attributes(run):
+    read_attributes(run, delta.read_delta(run, remember=False))
 
 
 def _print(report):

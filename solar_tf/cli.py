@@ -7,19 +7,26 @@ import re
 import signal
 import sys
 import tempfile
-import urllib.parse
 
 from absl import app, flags
 
 from solar_tf.config import CHOICES, SolarConfig
 from solar_tf.console import say
 from solar_tf.errors import UserError
+from solar_tf.programs import errors_explained, stop
+from solar_tf.store import Store
+from solar_tf.urls import local_path, url_of
 
 flags.disclaim_key_flags()  # flags defined here belong to the program, whose --help shows them
 
 
 def define_run_flag():
-    flags.DEFINE_string("run", "run", "The run directory, shared by all three stages.")
+    flags.DEFINE_string(
+        "run",
+        "run",
+        "The run directory, shared by all three stages: a path, or the URL of a store that fsspec "
+        "knows, such as s3://bucket/run.",
+    )
 
 
 def define_dataset_flags():
@@ -106,55 +113,17 @@ def run_stage(main):
 
     def guarded(argv):
         if len(argv) > 1:
-            _fail(f"{argv[1]!r} is not a flag: see {os.path.basename(argv[0])} --help")
+            stop(f"{argv[1]!r} is not a flag: see {os.path.basename(argv[0])} --help")
         # A terminated stage leaves by an exception, so that it cleans up what it was writing.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         with errors_explained():
             if "run" in flags.FLAGS:
+                if url := url_of(flags.FLAGS.run):
+                    Store(url).connect()  # what it lacks is said before TensorFlow is loaded
                 flags.FLAGS.run = local_path(flags.FLAGS.run)
             main()
 
     app.run(guarded)
-
-
-def local_path(root):
-    """A run directory given as a path or as a file: URL; others have no locks and no renames."""
-    scheme, found, rest = root.partition("://")
-    if not found:
-        return root
-    if scheme == "file" and rest.startswith("/"):
-        return urllib.parse.unquote(rest)
-    raise UserError(
-        f"--run {root}: runs need a file system with locks and renames: mount it, or copy the run "
-        "(docs/distributed.md)"
-    )
-
-
-@contextlib.contextmanager
-def errors_explained():
-    """End the program with one line of text where the user, not the program, can mend it."""
-    try:
-        yield
-        sys.stdout.flush()
-    except UserError as error:
-        _fail(error)
-    except KeyboardInterrupt:
-        _fail("interrupted: run the same command again to go on", 130)
-    except MemoryError:
-        _fail("not enough memory: preprocess.py --estimate says what a run takes")
-    except BrokenPipeError:  # whoever read the output, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
-    except OSError as error:
-        if error.filename is None and error.errno is None:
-            raise
-        where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror}: make room or give access, then run it again")
-
-
-def _fail(message, code=1):
-    print(f"error: {message}", file=sys.stderr)
-    sys.exit(code)
 
 
 @contextlib.contextmanager

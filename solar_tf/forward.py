@@ -37,6 +37,7 @@ class Forward:
 
     def load(self, chunk):
         """A trained chunk's scores as a function of a batch's inputs: [batch, B] float32."""
+        self.run.paths.fetch(self.folder_of(chunk))
         weights = load_weights(self.folder_of(chunk), self.shapes, mapped=True)
         weights = {name: _borrow(array) for name, array in weights.items()}
         return lambda inputs: self.function(inputs, weights).numpy()
@@ -95,6 +96,8 @@ class BlockForward:
     def _saved(self, chunk, key):
         """The costs of a chunk whose top buckets are there, laid out for the rankers, or None."""
         path = self.run.paths.topm(self.block, chunk)
+        if not self.full:
+            self.run.paths.fetch(path, fresh=True)
         if self.full or not path.exists():
             return None
         saved = read_arrays(path, "infer.py")
@@ -129,7 +132,9 @@ class BlockForward:
         def finish(forward, pending):
             costs = {"forward": forward, "top_m": sum(future.result() for future in pending)}
             arrays = {"buckets": buckets, "values": values, "costs": np.array(json.dumps(costs))}
-            write_arrays(self.run.paths.topm(self.block, chunk), {"key": np.array(key), **arrays})
+            path = self.run.paths.topm(self.block, chunk)
+            write_arrays(path, {"key": np.array(key), **arrays})
+            self.run.paths.publish(path, replace=True)
             return costs
 
         forward, pending, done = 0.0, [], 0
@@ -146,7 +151,7 @@ class BlockForward:
                 bar.update(len(probabilities))
         if done != num_queries:
             raise UserError(
-                f"{self.run.paths.root}: the test records of chunk {chunk} hold other rows than "
-                "the summary says: delete them and run preprocess.py again"
+                f"{self.run.paths.location}: the test records of chunk {chunk} hold other rows "
+                "than the summary says: delete them and run preprocess.py again"
             )
         return aside.submit(finish, forward, pending)

@@ -59,12 +59,13 @@ def infer(
 
     `stage` makes the Inference of its settings; distributed.inference has another.
     """
-    run = open_run(root)
+    run = open_run(root, stage=True)
     chunks = run.choose_chunks(num_chunks)
     num_queries = run.summary["test"]["rows"]
     if not num_queries:
         raise UserError(f"{root}: the dataset has no test rows: ask with --query instead")
     top_buckets = sorted({min(m, run.config.num_buckets) for m in top_buckets}, reverse=True)
+    run.paths.fetch(*run.paths.stored(run.paths.catalogue), fresh=True)
     delta = read_delta(run)
     top_labels = min(top_labels, delta.num_labels)
     settings = [
@@ -77,6 +78,7 @@ def infer(
         sweep(run.paths.topm_folder, run.paths.metrics(subset), run.paths.predictions(subset))
         stage = (stage or Inference)(run, delta, chunks, settings, floor, top_labels, label_shards)
         stage.plan(workers, scratch_bytes, max_memory)
+        run.paths.fetch(run.paths.metrics(subset), fresh=True)
         result = read_json(run.paths.metrics(subset))
         if result is None or result.get("key") != stage.key or not stage.predicted(subset):
             with held_to(max_memory):
@@ -104,7 +106,7 @@ class Inference:
         self.num_ranked = min(top_labels + most_filtered, delta.num_labels)
         ranges = label_ranges(delta.num_labels, label_shards)
         self.files = RankFiles(run.paths.scratch, chunks, tuple(ranges))
-        self.weights = {chunk: _weights_key(delta.weights(run, chunk)) for chunk in chunks}
+        self.weights = {chunk: _weights_key(run, delta.weights(run, chunk)) for chunk in chunks}
 
     def plan(self, workers, scratch_bytes, max_memory):
         """Choose workers, queries of a forward pass and of a block that fit."""
@@ -129,7 +131,7 @@ class Inference:
         self.key = _key(*facts, *([self.delta.key] if self.delta.segments else []))
 
     def predicted(self, subset):
-        return self.run.paths.predictions(subset).exists()
+        return self.run.paths.has(self.run.paths.predictions(subset))
 
     def evaluate(self, subset):
         """Do what is missing, block by block; write predictions and metrics."""
@@ -160,7 +162,7 @@ class Inference:
             "cores": len(os.sched_getaffinity(0)),
             "evidence_floor": self.floor,
             "training_seconds": sum(
-                read_state(paths.chunk(chunk))["seconds"] for chunk in self.chunks
+                read_state(paths.facts(paths.chunk(chunk)))["seconds"] for chunk in self.chunks
             ),
             "rows": [
                 {
@@ -177,6 +179,7 @@ class Inference:
         }
         self._write_predictions(subset)
         write_json(paths.metrics(subset), result)
+        paths.publish(paths.predictions(subset), paths.metrics(subset), replace=True)
         return result
 
     def clear(self):
@@ -257,8 +260,8 @@ def _key(*facts):
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def _weights_key(folder):
-    return read_state(folder)["sha256"]
+def _weights_key(run, folder):
+    return read_state(run.paths.facts(folder))["sha256"]
 
 
 def _report(run, result):
@@ -283,4 +286,4 @@ def _report(run, result):
         "forward pass\nof all chunks on all cores, top-m and lookup + rank on one core."
     )
     if run.dataset["kind"] == "text":
-        say(f'\nNext: infer.py --run {run.paths.root} --query "your own words"')
+        say(f'\nNext: infer.py --run {run.paths.location} --query "your own words"')

@@ -12,6 +12,7 @@ gradients vanish into Adam's epsilon (docs/paper_notes.md).
 """
 
 import functools
+import gc
 
 import keras
 import numpy as np
@@ -41,6 +42,9 @@ class ChunkModel(keras.Model):
     def __init__(
         self, config, input_dim, chunk, *, dense=False, mixed_precision=False, weights=None
     ):
+        # A model and its traced functions refer to each other: the one of the chunk before
+        # would take its gigabytes until Python happens to look for such cycles.
+        gc.collect()
         super().__init__(name=f"chunk_{chunk:02d}")
         self.config = config
         self.matmul_type = tf.bfloat16 if mixed_precision else tf.float32

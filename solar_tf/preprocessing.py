@@ -9,13 +9,12 @@ import json
 import platform
 import time
 from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 
 import solar_tf
 from solar_tf import features
-from solar_tf.checksums import file_facts, lost, verify
+from solar_tf.checksums import file_facts, verify
 from solar_tf.console import say, seconds, size, table
 from solar_tf.datasets.filters import read_label_filter
 from solar_tf.datasets.source import COUNT_LIMIT
@@ -25,13 +24,13 @@ from solar_tf.limits import preprocessing_needs
 from solar_tf.memory import choose_workers, held_to
 from solar_tf.rundir import (
     FORMAT,
-    RunDirectory,
     atomic_write,
     claim,
     open_run,
     read_arrays,
     read_config,
     read_summary,
+    run_directory,
     sweep,
     write_arrays,
     write_json,
@@ -56,10 +55,11 @@ def preprocess(root, dataset, config, workers, max_memory=None):
 
 def make_run(root, dataset, config, workers):
     """Stage 1; does what is missing."""
-    paths = RunDirectory(Path(root))
+    paths = run_directory(root)
     with claim(paths.preprocess_claim) as free:
         if not free:
             raise UserError(f"{root}: another preprocess.py is at work here: wait for it to end")
+        paths.start()
         sweep(*paths.preprocess_outputs)
         fingerprint = dataset.fingerprint()
         content = read_config(paths)
@@ -74,38 +74,42 @@ def make_run(root, dataset, config, workers):
             raise UserError(
                 f"{root}: {_difference(content['config'], config)}: choose another --run"
             )
-        if content is None or lost(root, content.get("files", {})):
+        if content is None or paths.lost(content.get("files", {})):
             content = _describe(paths, dataset, config, fingerprint, workers, content)
+            described = (paths.root / name for name in content["files"])
+            paths.publish(*described, paths.config)
+            paths.require_same()
         if not _is_complete(paths, content):
-            verify(root, content["files"], "delete it and run preprocess.py again")
+            paths.fetch(*(paths.root / name for name in content["files"]), facts=content["files"])
+            verify(paths.root, content["files"], "delete it and run preprocess.py again")
             job = Job(paths, dataset, config, content)
             write_files(job, workers)
             _write_summary(job)
-    return open_run(root)
+    return open_run(root, stage=True)
 
 
 def _refuse_orphans(paths):
     """Records, indexes and chunks of an unknown config must not mix with those of another."""
     for folder in (paths.summary.parent, paths.index(0).parent, paths.chunks):
-        if folder.exists():
+        if paths.has(folder):
             raise UserError(
-                f"{folder}: belongs to a run whose config.json is missing: restore that from a "
-                "copy, or choose another --run"
+                f"{paths.location}/{folder.name}: belongs to a run whose config.json is missing: "
+                "restore that from a copy, or choose another --run"
             )
 
 
 def _is_complete(paths, content):
     """Whether all is there that the stage writes; what was cut short is cleared away."""
+    paths.fetch(paths.summary)
     summary = read_summary(paths, content["format"])
     if summary is None and content["format"] != FORMAT:
         raise UserError(
-            f"{paths.root}: an unfinished run of an older version: delete it and start again"
+            f"{paths.location}: an unfinished run of an older version: delete it and start again"
         )
-    missing = lost(paths.root, summary["files"]) if summary else []
-    for name in missing:
-        (paths.root / name).unlink(missing_ok=True)
+    missing = paths.lost(summary["files"]) if summary else []
+    paths.drop(*(paths.root / name for name in missing))
     if missing:
-        paths.summary.unlink()
+        paths.drop(paths.summary)
     return summary is not None and not missing
 
 
@@ -141,7 +145,7 @@ def _describe(paths, dataset, config, fingerprint, workers, before=None):
         frequencies = found.feature_rows
     if config.weighting == "tfidf" and dataset.kind != "dense":
         frequencies = np.pad(frequencies, (0, num_features - len(frequencies)))
-        weights = features.inverse_frequencies(frequencies, found.num_rows)
+        weights = features.inverse_frequencies(frequencies, found.num_rows, config.idf_power)
         with atomic_write(paths.token_weights) as file:
             np.save(file, weights)
     if dataset.label_titles is not None:
@@ -172,8 +176,8 @@ def _describe(paths, dataset, config, fingerprint, workers, before=None):
     }
     if before and before["files"] != content["files"]:
         raise UserError(
-            f"{paths.root}: this version of solar_tf reads the data in another way than the one "
-            "that made the run: make a new run with preprocess.py"
+            f"{paths.location}: this version of solar_tf reads the data in another way than the "
+            "one that made the run: make a new run with preprocess.py"
         )
     write_json(paths.config, content)
     return {**content, "config": config}
@@ -185,7 +189,8 @@ def _write_summary(job):
     summary, files = {}, {}
     for split in SPLITS:
         counters, shard = [], 0
-        while (path := job.paths.rows(split, shard)).exists():
+        while job.paths.has(path := job.paths.rows(split, shard)):
+            job.paths.fetch(path)
             arrays = read_arrays(path, "preprocess.py")
             files |= json.loads(arrays["files"].item()) | {
                 job.paths.name_of(path): file_facts(path)
@@ -198,17 +203,19 @@ def _write_summary(job):
         summary[split] = {"shards": shard, **dict(zip(COUNTERS, totals, strict=True))}
     with atomic_write(job.paths.label_counts) as file:
         np.save(file, counts)
-    indexes = map(job.paths.index, range(job.config.num_chunks))
+    indexes = [job.paths.index(chunk) for chunk in range(job.config.num_chunks)]
+    job.paths.fetch(*indexes)
     files |= {
         job.paths.name_of(path): file_facts(path) for path in (job.paths.label_counts, *indexes)
     }
     write_json(job.paths.summary, {**summary, "files": files})
+    job.paths.require_same()
+    job.paths.publish(job.paths.label_counts, job.paths.summary)
 
 
 def _report(run, duration):
     dataset, config = run.dataset, run.config
     labels = np.load(run.paths.label_counts, allow_pickle=False)
-    on_disk = sum(file.stat().st_size for file in run.paths.root.rglob("*") if file.is_file())
     rows = [
         ("dataset", f"{dataset['name']} ({dataset['kind']})"),
         ("labels (N)", f"{dataset['num_labels']:,}, {np.count_nonzero(labels):,} seen in training"),
@@ -228,10 +235,11 @@ def _report(run, duration):
             if counts.get(name)
         ]
         rows.append((f"{split} rows", ", ".join([f"{counts['rows']:,}", *notes])))
+    run.fetch(run.paths.test_filter)
     if run.paths.test_filter.exists():
         pairs = read_arrays(run.paths.test_filter, "preprocess.py")["labels"]
         rows.append(("test filter", f"{len(pairs):,} labels of rows are not evaluated"))
-    rows.append(("on disk", size(on_disk)))
+    rows.append(("on disk", size(run.paths.count_bytes())))
     rows.append(("time", seconds(duration)))
-    say(table(("preprocess", str(run.paths.root)), rows))
-    say(f"\nNext: train.py --gpu 0 --run {run.paths.root}")
+    say(table(("preprocess", run.paths.location), rows))
+    say(f"\nNext: train.py --gpu 0 --run {run.paths.location}")

@@ -15,6 +15,7 @@ from solar_tf.claims import claim
 from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
 from solar_tf.manifest import FORMAT, read_config, read_summary
+from solar_tf.mirror import Mirror
 from solar_tf.storage import (
     TEMPORARY,
     atomic_folder,
@@ -26,6 +27,8 @@ from solar_tf.storage import (
     write_arrays,
     write_json,
 )
+from solar_tf.store import Store
+from solar_tf.urls import local_path, url_of
 
 __all__ = [  # with what most users of a run need beside it
     "FORMAT",
@@ -41,6 +44,8 @@ __all__ = [  # with what most users of a run need beside it
     "read_config",
     "read_json",
     "read_summary",
+    "run_directory",
+    "searchable",
     "sweep",
     "write_arrays",
     "write_json",
@@ -50,14 +55,8 @@ UNKNOWN = -1, ""  # facts that no file has
 
 
 @dataclass(frozen=True)
-class RunDirectory:
+class RunDirectory(Mirror):
     """Every path of a run; no other module joins path names of its own."""
-
-    root: Path
-
-    def name_of(self, path):
-        """A path of the run by its name in the manifest."""
-        return path.relative_to(self.root).as_posix()
 
     # Stage 1, preprocess.py.
     @property
@@ -164,6 +163,10 @@ class RunDirectory:
         """Deleted at the end of the stage."""
         return self.root / "scratch"
 
+    def evaluation(self, key):
+        """What the nodes of a cluster share of one evaluation."""
+        return self.scratch / key
+
     def predictions(self, num_chunks=None):
         """Of all chunks, or of a subset of them."""
         return self.root / f"predictions{_subset(num_chunks)}.npz"
@@ -193,6 +196,11 @@ class RunDirectory:
     def catalogue_segment(self, number):
         """Labels added or removed by one change."""
         return self.catalogue / f"segment_{number:06d}.npz"
+
+    @property
+    def attributes(self):
+        """Attributes of the labels, if somebody has put them there."""
+        return self.root / "attributes.tsv"
 
     @property
     def catalogue_claim(self):
@@ -239,6 +247,10 @@ class Run:
             return self.dataset["num_features"]
         return self.config.feature_dim
 
+    def fetch(self, *paths):
+        """Have files of the manifest here, where the run is in a store."""
+        self.paths.fetch(*paths, facts=self.files)
+
     def sources(self, split, chunk):
         """The files of a chunk's rows, whole by their sizes, as `batches.read_batches` takes them.
 
@@ -248,8 +260,9 @@ class Run:
         sources = {"paths": [self.paths.records(split, chunk, shard) for shard in shards]}
         if self.dataset["kind"] == "dense":
             sources["dense_paths"] = [self.paths.inputs(split, shard) for shard in shards]
+        paths = *sources["paths"], *sources.get("dense_paths", ())
+        self.fetch(*paths)
         if self.files:  # a run of format 1 has no manifest
-            paths = *sources["paths"], *sources.get("dense_paths", ())
             names = map(self.paths.name_of, paths)
             for name in lost(self.paths.root, {n: self.files.get(n, UNKNOWN) for n in names}):
                 path = self.paths.root / name
@@ -260,7 +273,7 @@ class Run:
 
     def trained_chunks(self):
         chunks = range(self.config.num_chunks)
-        return [chunk for chunk in chunks if self.paths.chunk(chunk).exists()]
+        return [chunk for chunk in chunks if self.paths.has(self.paths.chunk(chunk))]
 
     def choose_chunks(self, num_chunks=None):
         """The trained chunks to use: all, or the first `num_chunks` of those there are."""
@@ -269,26 +282,62 @@ class Run:
         if wanted > self.config.num_chunks:
             raise UserError(f"--num_chunks {wanted}: this run has {self.config.num_chunks} chunks")
         if len(trained) < wanted:
-            remedy = f"run train.py --run {self.paths.root}"
+            remedy = f"run train.py --run {self.paths.location}"
             if trained:
                 remedy += f", or use those with --num_chunks {len(trained)}"
             raise UserError(
-                f"{self.paths.root}: {len(trained)} of {wanted} chunks are trained: {remedy}"
+                f"{self.paths.location}: {len(trained)} of {wanted} chunks are trained: {remedy}"
             )
         return tuple(trained[:wanted])
 
 
-def open_run(root):
-    """The run at `root`, its small files verified; UserError unless preprocess.py has finished."""
-    paths = RunDirectory(Path(root))
-    content = read_config(paths)
+def run_directory(root):
+    """The paths of the run at a path or at a URL, which may not be there yet."""
+    if url := url_of(root):
+        store = Store(url)
+        return RunDirectory(store.mirror, store)
+    return RunDirectory(Path(local_path(root)))
+
+
+def searchable(root):
+    """The folder of a run for who only searches it; of a run in a store, a mirror with all that."""
+    if url_of(root) is None:
+        return local_path(root)
+    run = open_run(root, stage=True)
+    paths = run.paths
+    run.fetch(*map(paths.index, range(run.config.num_chunks)))
+    paths.fetch(*map(paths.chunk, run.trained_chunks()), *paths.stored(paths.tuned_folder))
+    paths.fetch(paths.attributes, *paths.stored(paths.catalogue), fresh=True)
+    return paths.root
+
+
+def in_a_folder(root):
+    """The paths of a run that must be in a folder; UserError if it is in a store."""
+    if url := url_of(root):
+        raise UserError(
+            f"{url}: this needs the run in a folder: python -m solar_tf.transfer pull {url} FOLDER"
+        )
+    return run_directory(root)
+
+
+def open_run(root, stage=False):
+    """The run at `root`, its small files verified; UserError unless preprocess.py has finished.
+
+    A `stage` fetches what else it needs, and publishes what it makes; others need a folder.
+    """
+    paths = run_directory(root) if stage else in_a_folder(root)
+    content = read_config(paths) if paths.refresh() else None
     if content is None:
-        raise UserError(f"{root}: no run here (no config.json): run preprocess.py --run {root}")
+        where = paths.location
+        raise UserError(f"{where}: no run here (no config.json): run preprocess.py --run {where}")
+    paths.fetch(paths.summary)
     summary = read_summary(paths, content["format"])
     if summary is None:
-        raise UserError(f"{root}: preprocessing is not complete: run preprocess.py --run {root}")
+        where = paths.location
+        raise UserError(f"{where}: preprocessing is not complete: run preprocess.py --run {where}")
     files = content.get("files", {}) | summary.pop("files")
     used_whole = {name: files[name] for name in files if name.startswith(("labels/", "vocab/"))}
+    paths.fetch(*(paths.root / name for name in used_whole), facts=used_whole)
     verify(paths.root, used_whole, "delete it and run preprocess.py again")
     seeds = tuple(content["seeds"])
     return Run(paths, content["config"], content["dataset"], seeds, summary, files)

@@ -32,6 +32,7 @@ class Job:
         self.config = config
         self.seeds = content["seeds"]
         self.num_labels = content["dataset"]["num_labels"]
+        self.described = content["files"]  # facts of what the scan wrote
 
     def shard_files(self, split, shard):
         yield self.paths.rows(split, shard)
@@ -67,6 +68,7 @@ _job = None  # of this worker process
 def _start_worker(job):
     global _job
     _job = job
+    job.paths.fetch(*(job.paths.root / name for name in job.described), facts=job.described)
 
 
 def write_files(job, workers):
@@ -76,13 +78,13 @@ def write_files(job, workers):
 
         def tasks():
             for chunk in range(job.config.num_chunks):
-                if not job.paths.index(chunk).exists():
+                if not job.paths.has(job.paths.index(chunk)):
                     yield _write_index, chunk
             before = 0
             for split, source in job.sources.items():
                 for shard, block in enumerate(shard_blocks(source, bar, before)):
                     before += block.num_rows
-                    if all(path.exists() for path in job.shard_files(split, shard)):
+                    if all(map(job.paths.has, job.shard_files(split, shard))):
                         bar.update(block.num_rows)
                     else:
                         yield _write_shard, split, shard, block
@@ -135,6 +137,7 @@ def _write_shard(split, shard, block):
     arrays["counters"] = np.array(counters)
     arrays["files"] = np.array(json.dumps(facts).encode())
     write_arrays(_job.paths.rows(split, shard), arrays)
+    _job.paths.publish(*_job.shard_files(split, shard))
     return len(rows)
 
 
@@ -153,4 +156,5 @@ def _write_index(chunk):
     num_buckets = _job.config.num_buckets
     buckets = hashing.label_buckets(_job.num_labels, _job.seeds[chunk], num_buckets)
     save_index(_job.paths.index(chunk), build_index(buckets, num_buckets))
+    _job.paths.publish(_job.paths.index(chunk))
     return 0  # rows

@@ -49,7 +49,7 @@ def file_named(path):
         raise
 
 
-def _temporary(path):
+def temporary_name(path):
     """A name that no other process uses; on another machine one may have the same number."""
     return path.with_name(f"{path.name}.{os.getpid()}_{TOKEN}{TEMPORARY}")
 
@@ -58,7 +58,7 @@ def _temporary(path):
 def _renamed_at_the_end(path, remove):
     """Yield a temporary name for `path`; rename it if the block succeeds, else remove it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path)
+    temporary = temporary_name(path)
     remove(temporary)  # left by a killed process that had this one's id
     try:
         with file_named(path):
@@ -98,7 +98,7 @@ def atomic_folder(path):
 
 def discard(folder):
     """Delete a folder at a stroke: killed on the way, it leaves something for `sweep` only."""
-    temporary = _temporary(Path(folder))
+    temporary = temporary_name(Path(folder))
     try:
         with contextlib.suppress(FileNotFoundError):
             os.replace(folder, temporary)
@@ -169,6 +169,9 @@ def _verify(archive):
     if not members or any(member.comment for member in members):
         raise zipfile.BadZipFile("wrong checksum")
     for member in members:
+        # Nothing is ever extracted; a name that leads elsewhere is still no name of an array.
+        if Path(member.filename).name != member.filename or "\\" in member.filename:
+            raise zipfile.BadZipFile(f"{member.filename!r} is no name of an array")
         # Neither packed zeros nor a header may claim more memory than the file has bytes.
         if member.compress_type != zipfile.ZIP_STORED or _claimed(archive, member) != (
             member.file_size

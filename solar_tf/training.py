@@ -24,7 +24,6 @@ from solar_tf.errors import UserError
 from solar_tf.estimate import choose_trainers
 from solar_tf.model import ChunkModel, inputs_of, log_odds
 from solar_tf.rundir import atomic_folder, claim, open_run, sweep, write_json
-from solar_tf.storage import discard
 from solar_tf.weights import (
     NAMES,
     load_weights,
@@ -48,7 +47,7 @@ def train(root, chunks=None, trainers=1, wait=0.0, **options):
     trainers elsewhere. Chunks that others hold are left to them, or waited for: the holder may
     be a machine that was lost, whose claims take some time to go. `options` are ChunkTrainer's.
     """
-    run = open_run(root)
+    run = open_run(root, stage=True)
     wanted = list(range(run.config.num_chunks)) if chunks is None else chunks
     for chunk in wanted:
         if not 0 <= chunk < run.config.num_chunks:
@@ -68,7 +67,7 @@ def train(root, chunks=None, trainers=1, wait=0.0, **options):
         _clear_remains(run, chunk)
     trained, deadline = [], time.monotonic() + wait
     while True:  # a chunk that another trainer held may be free in the next round
-        missing = [chunk for chunk in wanted if not run.paths.chunk(chunk).exists()]
+        missing = [chunk for chunk in wanted if not run.paths.has(run.paths.chunk(chunk))]
         results = run_tasks(job, missing, trainers, *start, patience=math.inf)
         done = [chunk for chunk in results if chunk is not None]
         trained += done
@@ -88,17 +87,18 @@ def train(root, chunks=None, trainers=1, wait=0.0, **options):
 def _clear_remains(run, chunk):
     """Delete the checkpoints that a trainer left when it was killed right after it had finished."""
     training = run.paths.training(chunk)
-    if run.paths.chunk(chunk).exists() and [*training.parent.glob(f"{training.name}*")]:
+    remains = [*training.parent.glob(f"{training.name}*"), *run.paths.stored(training)]
+    if remains and run.paths.has(run.paths.chunk(chunk)):
         with claim(run.paths.chunk_claim(chunk)) as free:
             if free:
                 sweep(training)
-                discard(training)
+                run.paths.drop(training)
 
 
 def _train_chunk(run, chunk, lines, **options):
     """Train one chunk, unless it is complete or claimed; returns it if it was trained."""
     with claim(run.paths.chunk_claim(chunk)) as free:
-        if not free or run.paths.chunk(chunk).exists():
+        if not free or run.paths.has(run.paths.chunk(chunk)):
             return None
         sweep(run.paths.chunk(chunk), run.paths.training(chunk))
         ChunkTrainer(run, chunk, line=chunk % lines, **options).train()
@@ -189,8 +189,8 @@ class ChunkTrainer:
                 last_look = last_checkpoint = time.perf_counter()
         if self.batch != self.steps_per_epoch:
             raise UserError(
-                f"{self.run.paths.root}: the records of chunk {self.chunk} hold other rows than "
-                "the summary says: delete its records folder and run preprocess.py again"
+                f"{self.run.paths.location}: the records of chunk {self.chunk} hold other rows "
+                "than the summary says: delete its records folder and run preprocess.py again"
             )
         self._end_epoch()
 
@@ -249,6 +249,7 @@ class ChunkTrainer:
             self._save_checkpoint()
 
     def _start_bias(self):
+        self.run.fetch(self.run.paths.label_counts)
         counts = np.load(self.run.paths.label_counts, allow_pickle=False)
         buckets = hashing.label_buckets(
             len(counts), self.run.seeds[self.chunk], self.run.config.num_buckets
@@ -261,7 +262,8 @@ class ChunkTrainer:
     def _save_checkpoint(self):
         """Save everything under a new name, then drop the older ones: one is always whole."""
         step = int(self.model.step.numpy())
-        with atomic_folder(self.run.paths.checkpoint(self.chunk, step)) as folder:
+        path = self.run.paths.checkpoint(self.chunk, step)
+        with atomic_folder(path) as folder:
             state = {
                 "epoch": self.epoch,
                 "batch": self.batch,
@@ -272,14 +274,16 @@ class ChunkTrainer:
             }
             weights = {name: variable.numpy() for name, variable in self.model.state().items()}
             save_weights(folder, self._finite(weights), state)
-        for older in self._checkpoints()[:-1]:
-            discard(older)
+        self.run.paths.publish(path)
+        self.run.paths.drop(*self._checkpoints()[:-1])
 
     def _checkpoints(self):
         return sorted(self.run.paths.training(self.chunk).glob("step_*[0-9]"))
 
     def _resume(self):
         """Take up the newest checkpoint; returns whether there was one."""
+        elsewhere = self.run.paths.stored(self.run.paths.training(self.chunk))
+        self.run.paths.fetch(*elsewhere[-1:])
         checkpoints = self._checkpoints()
         if not checkpoints:
             return False
@@ -307,7 +311,8 @@ class ChunkTrainer:
             }
             write_json(folder / "history.json", self.history)
             save_weights(folder, self._finite(weights), facts)
-        discard(self.run.paths.training(self.chunk))
+        self.run.paths.publish(self.run.paths.chunk(self.chunk))
+        self.run.paths.drop(self.run.paths.training(self.chunk))
         say(
             f"chunk {self.chunk}: loss {self.history[0]['loss']:.3f} -> "
             f"{self.history[-1]['loss']:.3f} in {seconds(facts['seconds'])}"
@@ -317,7 +322,7 @@ class ChunkTrainer:
 def _report(run, wanted, trained):
     rows = []
     for chunk in wanted:
-        history = run.paths.chunk(chunk) / "history.json"
+        history = run.paths.facts(run.paths.chunk(chunk)) / "history.json"
         if not history.exists():
             rows.append((chunk, "held by another trainer", "-", "-", "-"))
             continue
@@ -326,9 +331,9 @@ def _report(run, wanted, trained):
         rate = run.summary["train"]["rows"] * len(epochs) / max(spent, 1e-9)
         state = "trained" if chunk in trained else "complete already"
         rows.append((chunk, state, f"{epochs[-1]['loss']:.3f}", f"{spent:.1f}", f"{rate:.0f}"))
-    say(table(("chunk", str(run.paths.root), "loss", "seconds", "rows/s"), rows))
+    say(table(("chunk", run.paths.location, "loss", "seconds", "rows/s"), rows))
     missing = run.config.num_chunks - len(run.trained_chunks())
     if missing:
         say(f"\n{missing} of {run.config.num_chunks} chunks are not complete yet.")
     else:
-        say(f"\nNext: infer.py --run {run.paths.root}")
+        say(f"\nNext: infer.py --run {run.paths.location}")

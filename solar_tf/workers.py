@@ -225,7 +225,7 @@ def _pack(what, error):
         message = pickle.dumps((what, error))
         pickle.loads(message)  # not every exception can be made again
         return message
-    except Exception:
+    except Exception:  # whatever its class makes of being pickled; the traceback arrives anyway
         return pickle.dumps((what, RuntimeError("\n".join(error.__notes__))))
 
 

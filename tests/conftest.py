@@ -1,6 +1,7 @@
 """Data with a planted answer, small enough to go through every stage in seconds."""
 
 import contextlib
+import importlib.util
 import itertools
 import os
 import shutil
@@ -93,6 +94,59 @@ def files_of(root, *folders):
         for path in sorted((root / folder).rglob("*"))
         if path.is_file() and path.suffix != ".lock" and path.name != "verified.json"
     }
+
+
+class ObjectStore:
+    """A real S3 server on 127.0.0.1, of a thread of this process."""
+
+    def __init__(self, server):
+        self.address = server.get_host_and_port()
+        self.env = {
+            "AWS_ENDPOINT_URL": "http://{}:{}".format(*self.address),
+            "AWS_ACCESS_KEY_ID": "anybody",
+            "AWS_SECRET_ACCESS_KEY": "nothing",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+
+    def client(self):
+        import boto3
+
+        names = {"aws_access_key_id": "anybody", "aws_secret_access_key": "nothing"}
+        where = {"endpoint_url": self.env["AWS_ENDPOINT_URL"], "region_name": "us-east-1"}
+        return boto3.client("s3", **where, **names)
+
+    def flip(self, name, place):
+        """Change a bit of an object of the bucket."""
+        content = bytearray(self.client().get_object(Bucket="bucket", Key=name)["Body"].read())
+        content[place] ^= 4
+        self.client().put_object(Bucket="bucket", Key=name, Body=bytes(content))
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    """The server with an empty bucket, or None where its packages are not installed."""
+    if any(importlib.util.find_spec(name) is None for name in ("moto", "flask", "s3fs")):
+        yield None
+        return
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    store = ObjectStore(server)
+    store.client().create_bucket(Bucket="bucket")
+    yield store
+    server.stop()
+
+
+@pytest.fixture
+def s3(s3_server, monkeypatch, tmp_path):
+    """The server, for this process and its mirrors in a folder of the test."""
+    if s3_server is None:
+        pytest.skip("an S3 server and its client are not installed: pip install solar-tf[test]")
+    for name, value in s3_server.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SOLAR_MIRROR", str(tmp_path / "mirrors"))
+    return s3_server
 
 
 @pytest.fixture(scope="session")

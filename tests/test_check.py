@@ -139,3 +139,12 @@ def test_names_that_lead_out_of_the_run_are_refused(preprocessed, tmp_path):
     assert check(root).problems == [
         f"{root}: '../secret' is no name of a file in it: do not trust this folder"
     ]
+
+
+@pytest.mark.parametrize("root", ["s3://bucket/run", "gs://bucket/run/"])
+def test_a_run_in_a_store_is_copied_first(root):
+    url = root.rstrip("/")
+    with pytest.raises(UserError) as found:
+        check(root)
+    pull = f"python -m solar_tf.transfer pull {url} FOLDER"
+    assert str(found.value) == f"{url}: this needs the run in a folder: {pull}"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solar_tf.cli import local_path, parse_chunks, parse_numbers
+from solar_tf.cli import parse_chunks, parse_numbers
 from solar_tf.config import CHOICES, SolarConfig
 from solar_tf.errors import UserError
 
@@ -304,9 +304,14 @@ def test_want_of_memory_is_one_line(tmp_path):
     assert err.startswith("error: not enough memory: ")
 
 
-def test_a_run_is_a_path_or_a_file_url():
-    assert local_path("runs/a") == "runs/a"
-    assert local_path("file:///shared/my%20run") == "/shared/my run"
-    for url in ("s3://bucket/run", "gs://bucket/run", "file://host/run"):
-        with pytest.raises(UserError, match="locks and renames"):
-            local_path(url)
+def test_a_stage_takes_the_path_of_a_file_url_and_leaves_others_as_they_are(tmp_path):
+    path = program(tmp_path, "print(flags.FLAGS.run)")
+    for written, taken in (
+        ("runs/a", "runs/a"),
+        ("file:///shared/my%20run", "/shared/my run"),
+        ("s3://bucket/run", "s3://bucket/run"),
+    ):
+        assert run(path, "--run", written)[1].strip() == taken
+    code, _, err = run(path, "--run", "file://host/run")
+    assert code == 1
+    assert err == "error: --run file://host/run: a file URL has three slashes, file:///folder\n"

@@ -28,12 +28,13 @@ ARGUMENTS = {
     "number": [0, 1, 10**6],
     "num_chunks": [None, 1, 10],
     "name": ["parabel", "slice"],
+    "key": ["1a", "2b"],
 }
 
 
 def all_paths(run):
-    for name, member in inspect.getmembers(RunDirectory):
-        if name.startswith("_") or name == "name_of":
+    for name, member in vars(RunDirectory).items():
+        if name.startswith("_"):
             continue
         if isinstance(member, property):
             if isinstance(getattr(run, name), Path):  # not a tuple of paths

@@ -335,6 +335,16 @@ def test_what_is_no_archive_of_plain_arrays_is_an_error(tmp_path, content):
     assert not is_intact(tmp_path / "a.npz", content)
 
 
+@pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "a/b", "..\\evil", "a/../../evil"])
+def test_names_that_lead_out_of_an_archive_are_refused(tmp_path, name):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    write_arrays(folder / "arrays.npz", {name: np.arange(3)})
+    with pytest.raises(UserError, match=r"is no name of an array\): delete it and run infer.py"):
+        read_arrays(folder / "arrays.npz", "infer.py")
+    assert [path.name for path in tmp_path.rglob("*")] == ["run", "arrays.npz"]
+
+
 def test_missing_arrays_are_an_error_that_names_the_stage(tmp_path):
     with pytest.raises(UserError, match=r"a\.npz: cannot be read .* run infer\.py again"):
         read_arrays(tmp_path / "a.npz", "infer.py")

@@ -1,6 +1,7 @@
 """Stage 2: learning, sharing, being killed."""
 
 import contextlib
+import gc
 import json
 import re
 import shutil
@@ -13,6 +14,7 @@ import pytest
 from conftest import open_titles, small_config, stage, start_stage
 
 from solar_tf.errors import UserError
+from solar_tf.model import ChunkModel
 from solar_tf.preprocessing import preprocess
 from solar_tf.records import BUCKETS, IDS, VALUES, write_records
 from solar_tf.rundir import claim, open_run
@@ -91,6 +93,19 @@ def test_two_trainers_share_the_chunks_and_repeat_none(preprocessed, trained, tm
     assert "no GPU 1 here: training on the CPU" in said
     assert [said.count(f"chunk {chunk}: loss") for chunk in range(3)] == [1, 1, 1]
     assert_same_weights(run, trained, range(3))
+
+
+def test_a_trainer_has_one_model_in_memory(preprocessed, tmp_path):
+    copy_run(preprocessed, tmp_path)
+    gc.collect()
+    before = sum(isinstance(thing, ChunkModel) for thing in gc.get_objects())
+    gc.disable()  # nothing is freed by chance
+    try:
+        train(tmp_path)
+        alive = sum(isinstance(thing, ChunkModel) for thing in gc.get_objects())
+    finally:
+        gc.enable()
+    assert alive - before <= 1
 
 
 def test_a_chunk_that_another_trainer_holds_is_left_to_it(preprocessed, tmp_path):

@@ -5,6 +5,7 @@
     train.py --gpu 0 & train.py --gpu 1 & wait       two GPUs share the chunks
     train.py --chunks 4-7                            these only, for job arrays
     train.py --launcher ray --address head:6379 --num_gpus 1      by the nodes of a Ray cluster
+    train.py --run s3://bucket/run                   a run in an object store (docs/distributed.md)
 
 Can be killed at any moment and run again: finished chunks are kept, and an unfinished one
 goes on from its last checkpoint. Hyper-parameters are those that preprocess.py was given.

@@ -18,6 +18,7 @@ import solar_tf
 from solar_tf.console import say, size
 from solar_tf.distributed import shared
 from solar_tf.errors import UserError
+from solar_tf.urls import url_of
 
 RETRIES = 5  # of a task whose process or machine was lost
 AHEAD = 2  # tasks given to Ray for each one that the cluster has room for
@@ -28,7 +29,7 @@ LOOK = 5.0  # seconds between looks at how large the cluster is
 class Cluster:
     """The workers of a run on a cluster, and what each of its tasks takes."""
 
-    root: str  # of the run
+    root: str  # of the run: a path or a URL
     cpus: float = 1
     gpus: float = 0
     memory: float = 0  # bytes
@@ -53,7 +54,7 @@ class Cluster:
             name=getattr(function, "__name__", None) or function.func.__name__,
         )
         number = uuid.uuid4().hex
-        facts = solar_tf.__version__, *shared.mark(self.root)
+        facts = solar_tf.__version__, shared.mark(self.root)
         # Pickled by itself: the modules that it needs are loaded after the initializer has run.
         job = ray.put(shared.dumps((facts, initializer, initargs, shared.dumps(function))))
         tasks, pending = iter(tasks), collections.deque()
@@ -108,7 +109,7 @@ def connect(root, address=None, cpus=1, gpus=0):
     nodes = sum(node["Alive"] for node in ray.nodes())
     total = ray.cluster_resources()
     say(f"Ray: {nodes} nodes, {total.get('CPU', 0):g} CPUs, {total.get('GPU', 0):g} GPUs")
-    return Cluster(os.path.abspath(root), cpus, gpus)
+    return Cluster(url_of(root) or os.path.abspath(root), cpus, gpus)
 
 
 def _outcome(ray, task):
@@ -142,13 +143,14 @@ def _work(number, job, task):
 
 def _start(job):
     facts, initializer, initargs, function = pickle.loads(job)
-    version, *mark = facts
+    version, mark = facts
     if version != solar_tf.__version__:
         raise UserError(
             f"node {socket.gethostname()} has solar-tf {solar_tf.__version__}, this program "
             f"{version}: install the same on all nodes"
         )
-    shared.require_mark(*mark)
+    if mark:
+        shared.require_mark(*mark)
     if initializer:
         initializer(*initargs)
     return pickle.loads(function)

@@ -13,7 +13,13 @@ from functools import partial
 from solar_tf import inference
 from solar_tf.cli import load_tensorflow
 from solar_tf.console import progress
-from solar_tf.distributed.ranking import own_files, rank_shard, stack_shard
+from solar_tf.distributed.ranking import (
+    block_of,
+    clear_mirror,
+    own_files,
+    rank_shard,
+    stack_shard,
+)
 from solar_tf.ranking import merge_shards
 from solar_tf.workers import run_tasks
 
@@ -30,6 +36,16 @@ class ClusterInference(inference.Inference):
 
     most_queries = BLOCK_QUERIES
 
+    def plan(self, *limits):
+        """Nodes may have files of other evaluations in their mirrors: each has its own folder."""
+        super().plan(*limits)
+        folder = self.run.paths.evaluation(f"{self.key[:16]}_{len(self.files.ranges)}")
+        self.files = dataclasses.replace(self.files, folder=folder)
+
+    def clear(self):
+        super().clear()
+        self.run.paths.drop(self.run.paths.scratch)
+
     def ranked_block(self, block):
         """Rank this block and those after it; all of them leave their files."""
         blocks = range(block, len(self.blocks))
@@ -37,14 +53,14 @@ class ClusterInference(inference.Inference):
             most = max(1, self.batches_kept * inference.BATCH_SIZE // self.block_size)
             blocks = blocks[:most]
         shards = range(len(self.files.ranges))
-        if not self.files.stacked("labels", shards[-1]).exists():
+        if not self.run.paths.has(self.files.stacked("labels", shards[-1])):
             stack = partial(stack_shard, self.run, self.delta, self.files, self.full)
             list(run_tasks(stack, shards, self._rankers()))
         costs = self._forward(blocks)
         self._rank(blocks, shards, costs)
-        for done in blocks:
-            for path in self.files.folder.glob(f"*_{done:04d}_??.npy"):
-                path.unlink()
+        there = [*self.files.folder.glob("*"), *self.run.paths.stored(self.files.folder)]
+        done = {path for path in there if block_of(path) in blocks}
+        self.run.paths.drop(*done)
         return self.saved_ranking(block)
 
     def _rankers(self):
@@ -57,7 +73,8 @@ class ClusterInference(inference.Inference):
         # A process that goes on with the same chunk has its weights in memory.
         tasks = [(block, chunk) for chunk in self.chunks for block in blocks]
         start = load_tensorflow, (self.workers.threads,)
-        spent = run_tasks(partial(_forward, self), tasks, self.workers, *start)
+        forward = partial(_forward, self, blocks[0])
+        spent = run_tasks(forward, tasks, self.workers, *start)
         queries = len(self.chunks) * sum(map(self._size, blocks))
         with progress(queries, "forward", "query") as bar:
             for (block, _), parts in zip(tasks, spent, strict=True):
@@ -67,7 +84,7 @@ class ClusterInference(inference.Inference):
         return costs
 
     def _rank(self, blocks, shards, costs):
-        rank = partial(rank_shard, self.files, self.num_ranked, self.floor)
+        rank = partial(rank_shard, self.run.paths, self.files, self.num_ranked, self.floor)
         tasks = itertools.product(blocks, self.settings, shards)
         queries = len(self.settings) * len(shards) * sum(map(self._size, blocks))
         with (
@@ -89,8 +106,9 @@ class ClusterInference(inference.Inference):
         return stop - start
 
 
-def _forward(stage, task):
+def _forward(stage, first, task):
     """In one of the cluster's processes: the costs of one chunk's pass over a block."""
     block, chunk = task
-    with own_files(stage.files) as files:
+    clear_mirror(stage.run.paths, stage.files, first)
+    with own_files(stage.run.paths, stage.files) as files:
         return stage.forward(block, [chunk], dataclasses.replace(files, block=block))

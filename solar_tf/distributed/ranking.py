@@ -1,12 +1,14 @@
 """Ranking tasks on a cluster (§3.3): one range of labels and one block of queries each.
 
 Their processes have no TensorFlow. Files that one task writes are read by others only when they
-are complete: they are written in a folder of the attempt's own and renamed.
+are complete: they are written in a folder of the attempt's own and renamed, and if the run is
+in a store they go there.
 """
 
 import contextlib
 import dataclasses
 import os
+import re
 import shutil
 import time
 
@@ -15,7 +17,7 @@ from solar_tf.storage import TOKEN, sync
 
 
 @contextlib.contextmanager
-def own_files(files):
+def own_files(paths, files):
     """The files in a folder of this process, from where they are renamed into place."""
     own = dataclasses.replace(files, folder=files.folder / f"{os.getpid()}_{TOKEN}")
     shutil.rmtree(own.folder, ignore_errors=True)
@@ -25,20 +27,41 @@ def own_files(files):
         for path in own.folder.iterdir():
             sync(path)
             os.replace(path, files.folder / path.name)
+            paths.publish(files.folder / path.name)
     finally:
         shutil.rmtree(own.folder, ignore_errors=True)
 
 
 def stack_shard(run, delta, files, full, shard):
     """Lay out the indexes of a range of labels, for all nodes to map."""
-    with own_files(files) as own:
+    with own_files(run.paths, files) as own:
         stack_indexes(run, delta, own, full, [shard])
 
 
-def rank_shard(files, k, floor, task):
+def block_of(path):
+    """The block whose queries a file is of, or None."""
+    match = re.fullmatch(r"[a-z]+_(\d{4,})_\d\d\.npy", path.name)
+    return int(match[1]) if match else None
+
+
+def clear_mirror(paths, files, first):
+    """Delete what other evaluations, and the blocks before `first`, have left on this node."""
+    if paths.store is None:
+        return
+    for folder in paths.scratch.glob("*"):
+        if folder != files.folder:
+            shutil.rmtree(folder, ignore_errors=True)
+    for path in files.folder.glob("*.npy"):
+        if (block := block_of(path)) is not None and block < first:
+            path.unlink(missing_ok=True)
+
+
+def rank_shard(paths, files, k, floor, task):
     """Ids, scores and candidates of a block's queries in a shard, and the seconds it took."""
     block, setting, shard = task
-    ranker = Ranker(dataclasses.replace(files, block=block), k, floor)
+    files = dataclasses.replace(files, block=block)
+    ranker = Ranker(files, k, floor)
+    paths.fetch(*ranker.files_of(setting, shard))
     started = time.perf_counter()
     results = ranker.rank(setting, shard, slice(None))
     return results, time.perf_counter() - started

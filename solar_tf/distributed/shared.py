@@ -1,7 +1,8 @@
 """Paths that mean the same file on every machine.
 
 Machines may mount the shared file system in different places. Where SOLAR_SHARED names that
-place, paths below it travel relative to it. And a machine that has another directory under the
+place, paths below it travel relative to it; those of a run in a store travel relative to the
+mirror that each machine has of it. And a machine that has another directory under the
 name of the run, on a disk of its own say, must notice before it writes there: the run has a
 mark, whose content the machines compare.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from solar_tf.errors import UserError
 from solar_tf.rundir import RunDirectory, atomic_write
+from solar_tf.urls import mirror_of, mirrored, url_of
 
 VARIABLE = "SOLAR_SHARED"
 
@@ -24,6 +26,8 @@ class _Pickler(pickle.Pickler):
         if not isinstance(value, Path):
             return NotImplemented
         path, root = value.absolute(), os.environ.get(VARIABLE)
+        if found := mirrored(path):
+            return _in_mirror, found
         if root and path.is_relative_to(root):
             return _below_root, (root, str(path.relative_to(root)))
         return Path, (str(path),)
@@ -34,6 +38,10 @@ def _below_root(root, name):
     return Path(os.environ.get(VARIABLE, root), name)
 
 
+def _in_mirror(url, name):
+    return mirror_of(url) / name
+
+
 def dumps(value):
     """Pickle a value whose paths are to be found on another machine, by `pickle.loads`."""
     file = io.BytesIO()
@@ -42,7 +50,12 @@ def dumps(value):
 
 
 def mark(root):
-    """Leave a mark in a run, or find it: whoever reads the same one sees the same directory."""
+    """Leave a mark in a run, or find it: whoever reads the same one sees the same directory.
+
+    A store needs none, and has None.
+    """
+    if url_of(root):
+        return None
     path = RunDirectory(Path(root)).cluster_mark
     if not path.exists():
         with atomic_write(path, "w") as file:

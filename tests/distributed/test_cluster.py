@@ -23,7 +23,9 @@ from solar_tf.distributed import Cluster, connect
 from solar_tf.errors import UserError
 from solar_tf.inference import infer
 from solar_tf.preprocessing import preprocess
+from solar_tf.store import Store
 from solar_tf.training import train
+from solar_tf.transfer import pull
 from solar_tf.workers import run_tasks
 
 HEAD = "127.0.0.2"  # Ray takes 127.0.0.1 for the machine's outer address
@@ -40,17 +42,22 @@ pytestmark = pytest.mark.skipif(
 class Nodes:
     """The raylets of a cluster; each is a `ray start --block`, whose child it is."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, env):
         self.folder, self.processes = folder, {}
-        self.env = os.environ | {
-            "PYTHONPATH": str(ROOT),
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN": secrets.token_hex(32),
-            "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_health_check_period_ms": "500",
-            "RAY_health_check_failure_threshold": "6",
-            "SOLAR_SHARED": str(folder / "here"),
-        }
+        self.env = (
+            os.environ
+            | env
+            | {
+                "PYTHONPATH": str(ROOT),
+                "RAY_AUTH_MODE": "token",
+                "RAY_AUTH_TOKEN": secrets.token_hex(32),
+                "RAY_USAGE_STATS_ENABLED": "0",
+                "RAY_health_check_period_ms": "500",
+                "RAY_health_check_failure_threshold": "6",
+                "SOLAR_SHARED": str(folder / "here"),
+                "SOLAR_MIRROR": str(folder / "mirrors" / "driver"),
+            }
+        )
 
     def start(self, number):
         """Start node 0, the head, or another."""
@@ -64,9 +71,11 @@ class Nodes:
         # The nodes mount the shared folder in different places.
         view = self.folder / f"node_{number}"
         view.symlink_to(self.folder / "here")
+        mirrors = self.folder / "mirrors" / f"node_{number}"
+        own = {"SOLAR_SHARED": str(view), "SOLAR_MIRROR": str(mirrors)}
         with open(self.folder / f"node_{number}.log", "w") as log:
             self.processes[number] = subprocess.Popen(
-                command, env=self.env | {"SOLAR_SHARED": str(view)}, stdout=log, stderr=log
+                command, env=self.env | own, stdout=log, stderr=log
             )
 
     def wait(self, number):
@@ -101,10 +110,10 @@ def until(condition):
 
 
 @pytest.fixture(scope="module")
-def nodes():
+def nodes(s3_server):
     folder = Path(tempfile.mkdtemp(prefix="solar_", dir="/tmp"))  # sockets want a short path
     (folder / "here").mkdir()
-    nodes = Nodes(folder)
+    nodes = Nodes(folder, s3_server.env if s3_server else {})
     try:
         nodes.start(0)
         nodes.wait(0)
@@ -117,24 +126,36 @@ def nodes():
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    """A run of one machine through all stages, and its titles."""
-    folder = tmp_path_factory.mktemp("alone")
-    titles = write_titles(folder / "titles", num_test=2100)
-    root = folder / "run"
-    preprocess(root, open_titles(titles), small_config(epochs=EPOCHS), 1)
+def titles(tmp_path_factory):
+    """Two blocks of queries."""
+    return write_titles(tmp_path_factory.mktemp("titles"), num_test=2100)
+
+
+def run_alone(root, titles, epochs):
+    """All stages on one machine."""
+    preprocess(root, open_titles(titles), small_config(epochs=epochs), 1)
     train(root, trainers=1)
     infer(root, top_buckets=(7,))
-    return titles, root
+    return root
 
 
 @pytest.fixture(scope="module")
-def run(nodes, alone):
+def alone(titles, tmp_path_factory):
+    """A run of one machine through all stages."""
+    return run_alone(tmp_path_factory.mktemp("alone") / "run", titles, EPOCHS)
+
+
+def flags_of(titles, epochs):
+    """What preprocess.py is told on the cluster."""
+    config = [f"--{name}={value}" for name, value in small_config(epochs=epochs).to_dict().items()]
+    return *config, *(f"--{role}={titles / role}.txt" for role in ("train", "test", "labels"))
+
+
+@pytest.fixture(scope="module")
+def run(nodes, titles):
     """A run on the cluster after stage 1."""
     root = nodes.folder / "here" / "run"
-    config = [f"--{name}={value}" for name, value in small_config(epochs=EPOCHS).to_dict().items()]
-    roles = [f"--{role}={alone[0] / role}.txt" for role in ("train", "test", "labels")]
-    ray_stage("preprocess", nodes, root, *roles, *config)
+    ray_stage("preprocess", nodes, root, *flags_of(titles, EPOCHS))
     return root
 
 
@@ -145,7 +166,7 @@ def ray_stage(program, nodes, root, *flags, runner=stage):
 
 def test_preprocessing_makes_the_same_files(run, alone):
     stage_1 = ("labels", "vocab", "rows", "records", "index")
-    assert files_of(run, *stage_1) == files_of(alone[1], *stage_1)
+    assert files_of(run, *stage_1) == files_of(alone, *stage_1)
 
 
 def holder(run, chunk):
@@ -189,7 +210,7 @@ def test_training_outlives_a_killed_task_a_killed_node_and_gets_help_from_a_late
         trainer.kill()
     assert trainer.returncode == 0, output
     assert output.count("goes on at epoch") >= 1  # from a checkpoint, on another node
-    found, expected = files_of(run, "chunks"), files_of(alone[1], "chunks")
+    found, expected = files_of(run, "chunks"), files_of(alone, "chunks")
     assert found.keys() == expected.keys()
     for name in expected:
         if name.endswith(".npy"):
@@ -208,8 +229,36 @@ def test_inference_finds_the_same_labels(run, nodes, alone):
     """Two blocks of queries, three ranges of labels; on the head and the late node."""
     done = ray_stage("infer", nodes, run, "--top_buckets=7", "--label_shards=3")
     assert "full" in done.stdout
-    assert files_of(run)["predictions.npz"] == files_of(alone[1])["predictions.npz"]
+    assert files_of(run)["predictions.npz"] == files_of(alone)["predictions.npz"]
     assert not (run / "scratch").exists()
+
+
+def test_a_run_in_a_store_by_nodes_with_mirrors_of_their_own(nodes, s3_server, titles, tmp_path):
+    if s3_server is None:
+        pytest.skip("an S3 server and its client are not installed: pip install solar-tf[test]")
+    url = "s3://bucket/cluster"
+    ray_stage("preprocess", nodes, url, *flags_of(titles, epochs=2))
+    ray_stage("train", nodes, url)
+    # Few queries at a time: three groups of forward passes and rankings.
+    sizes = "--top_buckets=7", "--label_shards=2", "--scratch_gb=0"
+    done = ray_stage("infer", nodes, url, *sizes)
+    assert f"Next: infer.py --run {url}" in done.stdout
+    mirrors = {path.name: path for path in (nodes.folder / "mirrors").iterdir()}
+    assert not [*mirrors.pop("driver").rglob("*.tfrecord")]  # the driver did no node's work
+    assert len(mirrors) == 2  # but each node did something
+
+    run_alone(tmp_path / "run", titles, epochs=2)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in nodes.env.items():
+            patch.setenv(name, value)
+        assert not pull(url, tmp_path / "pulled").problems
+        assert not Store(url).sizes("scratch")
+    found, expected = files_of(tmp_path / "pulled"), files_of(tmp_path / "run")
+    timed = ("history.json", "state.json", "metrics.json")  # topm has other blocks, and times
+    same = [name for name in expected if not name.startswith("topm") and not name.endswith(timed)]
+    assert len(same) > 25
+    for name in same:
+        assert found[name] == expected[name], name
 
 
 @pytest.fixture(scope="module")

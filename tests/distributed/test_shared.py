@@ -6,7 +6,7 @@ import pytest
 
 from solar_tf.distributed import shared
 from solar_tf.errors import UserError
-from solar_tf.rundir import RunDirectory
+from solar_tf.rundir import RunDirectory, run_directory
 
 
 def test_a_path_travels_absolute(monkeypatch, tmp_path):
@@ -22,6 +22,20 @@ def test_below_the_shared_root_it_arrives_below_the_other_machines(monkeypatch):
     assert pickle.loads(message) == [Path("/data/there/runs/a"), Path("/elsewhere/b")]
     monkeypatch.delenv(shared.VARIABLE)  # a machine that mounts it where the sender does
     assert pickle.loads(message) == [Path("/mnt/here/runs/a"), Path("/elsewhere/b")]
+
+
+def test_in_a_mirror_it_arrives_in_the_other_machines_mirror(monkeypatch, tmp_path):
+    monkeypatch.setenv("SOLAR_MIRROR", str(tmp_path / "here"))
+    paths = run_directory("s3://bucket/run")
+    message = shared.dumps([paths.root, paths.scratch, tmp_path])
+    monkeypatch.setenv("SOLAR_MIRROR", str(tmp_path / "there"))
+    other = run_directory("s3://bucket/run")
+    assert paths.root != other.root
+    assert pickle.loads(message) == [other.root, other.scratch, tmp_path]
+
+
+def test_a_store_needs_no_mark():
+    assert shared.mark("s3://bucket/run") is None
 
 
 def test_the_mark_of_a_run_stays(tmp_path):
