@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -143,9 +143,17 @@ class Solar:
         return self
 
     @classmethod
-    def load(cls, run: str | Path, num_chunks: int | None = None) -> Self:
-        """A trained run, however it was made; of all its chunks, or the first so many."""
-        searcher = open_searcher(run, num_chunks)
+    def load(
+        cls,
+        run: str | Path,
+        num_chunks: int | None = None,
+        attributes: str | Path | None = None,
+    ) -> Self:
+        """A trained run, however it was made; of all its chunks, or the first so many.
+
+        `attributes` is a file of the labels' attributes, in place of the run's own.
+        """
+        searcher = open_searcher(run, num_chunks, attributes)
         default = load_preset("debian").to_dict()
         config = searcher.run.config.to_dict()
         solar = cls(**{name: value for name, value in config.items() if default[name] != value})
@@ -178,7 +186,7 @@ class Solar:
 
         m buckets are kept of each chunk; None keeps all (SOLAR-full). `score` is "evidence" or
         the paper's "probability". Further options are those of `Searcher.search_batch`: allow,
-        deny, min_chunks, threshold, explain, floor.
+        deny, where, min_chunks, threshold, explain, floor.
         """
         return self.searcher.search_batch(queries, k, m, score, **options)
 
@@ -215,16 +223,17 @@ class Solar:
         how: str = "content",
         choices: int = CHOICES,
         within: float = WITHIN,
+        attributes: Sequence[Mapping[str, Any]] | None = None,
     ) -> NDArray[np.int64]:
         """Add labels by their titles, without training; returns their numbers.
 
         Placed by "content", among the `choices` likeliest buckets that have at least `within`
-        of the likeliest one's probability, or by "hash": see `solar_tf.catalogue`. The run
-        directory keeps them.
+        of the likeliest one's probability, or by "hash": see `solar_tf.catalogue`. Each may have
+        `attributes`, of those that the other labels have. The run directory keeps them.
         """
         searcher = self.searcher
         root = searcher.run.paths.root
-        labels = catalogue.add_labels(root, titles, how, choices, within, searcher)
+        labels = catalogue.add_labels(root, titles, how, choices, within, searcher, attributes)
         searcher.reload()
         return labels
 

@@ -13,8 +13,7 @@ with the fewest labels. Placed by hash, it takes the bucket that it would have h
 run (docs/catalogue.md); infer.py and running searchers take them up.
 """
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar_tf import delta, hashing
-from solar_tf.cli import errors_explained
+from solar_tf.attributes import Attributes
 from solar_tf.console import progress, say, size, table
 from solar_tf.datasets.titles import read_label_titles
 from solar_tf.errors import UserError
 from solar_tf.kernels import compiled
+from solar_tf.labels import read_attributes, with_changes
+from solar_tf.programs import errors_explained, program
 from solar_tf.rundir import Run, open_run
 from solar_tf.search import Searcher
 
@@ -91,8 +92,9 @@ def add_labels(
     choices: int = CHOICES,
     within: float = WITHIN,
     searcher: Searcher | None = None,
+    attributes: Sequence[Mapping[str, Any]] | None = None,
 ) -> NDArray[np.int64]:
-    """Add labels to a run; returns their numbers."""
+    """Add labels to a run; returns their numbers. `attributes` are those of each, if any."""
     if how not in WAYS:
         raise UserError(f"how={how!r}: place labels by {' or by '.join(WAYS)}")
     if choices < 1:
@@ -106,6 +108,7 @@ def add_labels(
             raise UserError(f"{root}: no chunk is trained: run train.py --run {root}")
     with delta.changing(run) as before:
         first = before.num_labels
+        rows = _rows(run, before, searcher, len(titles), attributes)
         if first + len(titles) > delta.MOST_LABELS:
             raise UserError(f"{len(titles)} labels more are too many")
         buckets = place_by_hash(run, first, len(titles))
@@ -116,8 +119,22 @@ def add_labels(
             searcher.reload()
             place_by_content(searcher, titles, buckets, choices, within)
         if titles:
-            delta.append(run, before, titles, buckets)
+            delta.append(run, before, titles, buckets, attributes=rows)
     return np.arange(first, first + len(titles))
+
+
+def _rows(run, before, searcher, count, attributes):
+    """The attributes of new labels by number, as they are kept."""
+    if not attributes:
+        return {}
+    if len(attributes) != count:
+        raise UserError(f"attributes of {len(attributes)} labels, where {count} are added")
+    known = searcher.labels.attributes if searcher else None
+    if searcher is None:
+        known = with_changes(read_attributes(run, before), before)
+    known = known or Attributes.of_columns({}, before.num_labels)
+    rows = map(known.row, attributes)
+    return {label: row for label, row in enumerate(rows, before.num_labels) if row}
 
 
 def _checked(row, title):
@@ -154,14 +171,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parser():
-    parser = argparse.ArgumentParser(
-        prog=delta.COMMAND,
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program("solar_tf.catalogue", __doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     command = _command(commands, "add", _add, "add labels by their titles")
     command.add_argument("titles", help="a file of them, one a line, as of preprocess.py")
+    text = "a file of theirs: a header of names, and a line of values for each, with TABs between"
+    command.add_argument("--attributes", help=text)
     command.add_argument("--how", choices=WAYS, default=WAYS[0], help="to place them by [content]")
     text = f"likeliest buckets among which the emptiest is taken [{CHOICES}]"
     command.add_argument("--choices", type=int, default=CHOICES, help=text)
@@ -184,7 +199,13 @@ def _command(commands, name, run, text):
 
 def _add(args):
     titles = read_label_titles(args.titles)
-    labels = add_labels(args.run, titles, args.how, args.choices, args.within)
+    attributes = None
+    if args.attributes:
+        given = Attributes.read(args.attributes)
+        attributes = [given.of(row) for row in range(given.num_labels)]
+    labels = add_labels(
+        args.run, titles, args.how, args.choices, args.within, attributes=attributes
+    )
     if len(labels):
         say(f"{len(labels):,} labels added: {labels[0]} to {labels[-1]}")
     _list(args)

@@ -7,6 +7,7 @@ ones follow the last, and those of removed ones are not given again.
 """
 
 import contextlib
+import json
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +17,7 @@ from solar_tf.claims import claim
 from solar_tf.errors import UserError
 from solar_tf.index import InvertedIndex
 from solar_tf.storage import discard, read_arrays, read_json, sweep, write_arrays, write_json
+from solar_tf.urls import mirrored
 
 FORMAT = 1
 TRIES = 5  # of a reader whose segments were compacted under its hands
@@ -31,6 +33,7 @@ class Delta:
     titles: bytes  # of the labels added, a line of UTF-8 each
     buckets: np.ndarray  # int32 [K, n], of the labels added
     removed: np.ndarray  # int32, ascending: labels that must not be found
+    attributes: dict = field(default_factory=dict)  # {label: {name: text}}, of labels added
     tuned: int | None = None  # the number of the tuned weights, if there are any
     segments: dict = field(default_factory=dict)  # facts of the files, by name
     next: int = 1  # number of the next segment
@@ -119,7 +122,7 @@ def _read_segments(run, content, remember):
     num_base, config = run.dataset["num_labels"], run.config
     verify(run.paths.root, content["segments"], "restore it from a copy", remember)
     titles, buckets = [], [np.zeros((config.num_chunks, 0), np.int32)]
-    removed = np.zeros(0, np.int32)
+    removed, attributes = np.zeros(0, np.int32), {}
     num_labels = num_base
     for name in content["segments"]:
         path = run.paths.root / name
@@ -128,6 +131,7 @@ def _read_segments(run, content, remember):
             added, gone = part["buckets"], part["removed"]
             lines = part["titles"].tobytes()
             lines.decode()
+            of_labels = _read_attributes(part, num_labels, added.shape[-1])
             fits = (
                 part["first"].item() == num_labels
                 and added.dtype == gone.dtype == np.int32
@@ -146,10 +150,25 @@ def _read_segments(run, content, remember):
         titles.append(lines)
         buckets.append(added)
         removed = np.union1d(removed, gone).astype(np.int32)
+        attributes |= of_labels
     return Delta(
-        num_base, b"".join(titles), np.concatenate(buckets, axis=1), removed,
+        num_base, b"".join(titles), np.concatenate(buckets, axis=1), removed, attributes,
         content["tuned"], content["segments"], content["next"],
     )  # fmt: skip
+
+
+def _read_attributes(part, first, count):
+    """Of the labels that a segment adds; most segments have none."""
+    if "attributes" not in part:
+        return {}
+    rows = json.loads(part["attributes"].tobytes())
+    rows = {int(label): row for label, row in rows.items()}
+    texts = [text for row in rows.values() for pair in row.items() for text in pair]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError
+    if rows and not first <= min(rows) <= max(rows) < first + count:
+        raise ValueError
+    return rows
 
 
 @contextlib.contextmanager
@@ -163,6 +182,11 @@ def _explained(path):
 @contextlib.contextmanager
 def changing(run):
     """Hold the catalogue's claim and yield the Delta, for one change."""
+    if mirrored(run.paths.root):
+        raise UserError(
+            f"{run.paths.root}: the mirror of a run in a store: python -m solar_tf.transfer pull "
+            "it to a folder, change that, and push it"
+        )
     with claim(run.paths.catalogue_claim) as free:
         if not free:
             raise UserError(f"{run.paths.root}: its catalogue is being changed: try again")
@@ -182,13 +206,14 @@ def _clear(run, delta):
             discard(folder)
 
 
-def append(run, delta, titles=(), buckets=None, removed=()):
+def append(run, delta, titles=(), buckets=None, removed=(), attributes=None):
     """Add a segment to the Delta that `changing` gave: new labels, or labels removed."""
     if buckets is None:
         buckets = np.zeros((run.config.num_chunks, 0), np.int32)
     lines = "".join(f"{one_line(title)}\n" for title in titles).encode()
     segments = dict(delta.segments)
-    segments |= _write_segment(run, delta.next, delta.num_labels, lines, buckets, removed)
+    first = delta.num_labels
+    segments |= _write_segment(run, delta.next, first, lines, buckets, removed, attributes)
     _write_manifest(run, segments, delta.next + 1, delta.tuned)
 
 
@@ -202,8 +227,9 @@ def compact(run):
     with changing(run) as delta:
         if len(delta.segments) > 1:
             segment = _write_segment(
-                run, delta.next, delta.num_base, delta.titles, delta.buckets, delta.removed
-            )
+                run, delta.next, delta.num_base,
+                delta.titles, delta.buckets, delta.removed, delta.attributes,
+            )  # fmt: skip
             _write_manifest(run, segment, delta.next + 1, delta.tuned)
             _clear(run, read_delta(run))
         return len(delta.segments)
@@ -215,7 +241,7 @@ def use_tuned(run, delta, number):
     _clear(run, read_delta(run))
 
 
-def _write_segment(run, number, first, lines, buckets, removed):
+def _write_segment(run, number, first, lines, buckets, removed, attributes=None):
     path = run.paths.catalogue_segment(number)
     arrays = {
         "first": np.int64(first),
@@ -223,6 +249,8 @@ def _write_segment(run, number, first, lines, buckets, removed):
         "buckets": np.asarray(buckets, np.int32),
         "removed": np.asarray(removed, np.int32),
     }
+    if attributes:
+        arrays["attributes"] = np.frombuffer(json.dumps(attributes).encode(), np.uint8)
     write_arrays(path, arrays)
     return {run.paths.name_of(path): file_facts(path)}
 

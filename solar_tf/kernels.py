@@ -23,6 +23,7 @@ from numba.extending import intrinsic
 FULL_BLOCK = 1 << 16  # labels; their sums and one chunk's weights fit a large L2 cache
 LANES = 4  # queries that full ranking scores together, in one vector register
 MOST_COUNTED = 512  # keys that are sorted by counting
+LINE = 32  # keys that a loop of vectors takes at a time
 
 HALF = np.uint64(32)
 
@@ -114,7 +115,7 @@ def top_keys(bits, keys):
     stride = min(num_buckets, (num_buckets // size + 15) // 16 * 16)
     maxima = np.empty(stride, np.uint32)
     chosen = np.empty(stride + 1, np.int64)
-    passed = np.empty(num_buckets + 1, np.uint64)
+    passed = np.empty(num_buckets + LINE, np.uint64)
     for q in range(bits.shape[0]):
         row = bits[q]
         maxima[:] = row[:stride]
@@ -131,19 +132,24 @@ def top_keys(bits, keys):
             for i in range(g, num_buckets, stride):
                 passed[count] = key_of(row[i], i)
                 count += row[i] >= floor
-        _sort_best(passed[:count], keys[q])
+        _sort_best(passed, count, keys[q])
 
 
 @compiled
-def _sort_best(passed, best):
-    """The largest of some different keys, in descending order."""
-    if len(passed) > MOST_COUNTED:  # many equal values, say
-        best[:] = np.sort(passed)[::-1][: len(best)]
+def _sort_best(passed, count, best):
+    """The largest of the first `count` keys, all different, in descending order.
+
+    There is room for LINE more: whole vectors have no remainder to go through one by one.
+    """
+    if count > MOST_COUNTED:  # many equal values, say
+        best[:] = np.sort(passed[:count])[::-1][: len(best)]
         return
-    for key in passed:
+    padded = passed[: (count + LINE - 1) // LINE * LINE]
+    padded[count:] = 0
+    for key in padded[:count]:
         place = 0  # the number of greater keys: vectors count faster than branches compare
-        for other in passed:
-            place += other > key
+        for i in range(len(padded)):
+            place += padded[i] > key
         if place < len(best):
             best[place] = key
 

@@ -1,5 +1,6 @@
 """The labels of a run as searching needs them: stacked indexes, titles, and who may be found."""
 
+import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solar_tf.attributes import Attributes
 from solar_tf.delta import Delta
 from solar_tf.errors import UserError
 from solar_tf.index import load_index
@@ -31,6 +33,31 @@ class Titles:
         return self._data[self._starts[label] : self._starts[label + 1] - 1].decode()
 
 
+def with_changes(attributes: Attributes | None, delta: Delta) -> Attributes | None:
+    """The attributes of all labels, those added included; None where no label has any."""
+    if attributes is None:
+        if not delta.attributes:
+            return None
+        attributes = Attributes.of_columns({}, delta.num_base)
+    return attributes.extended(delta.num_labels, delta.attributes)
+
+
+def read_attributes(
+    run: Run, delta: Delta, path: str | os.PathLike[str] | None = None
+) -> Attributes | None:
+    """The attributes in a file, or those in the run, if there are any, as far as that goes."""
+    if path is None and not run.paths.attributes.exists():
+        return None
+    path = path or run.paths.attributes
+    attributes = Attributes.read(path)
+    if not delta.num_base <= attributes.num_labels <= delta.num_labels:
+        raise UserError(
+            f"{path}: attributes of {attributes.num_labels:,} labels, where the run has "
+            f"{delta.num_labels:,}: write a line for each, in the order of their numbers"
+        )
+    return attributes
+
+
 class Labels:
     """The labels at one moment: never changed, but replaced as a whole."""
 
@@ -41,14 +68,22 @@ class Labels:
         titles: Titles | None,
         new_titles: Titles,  # of the last labels, those that were added
         allowed: NDArray[np.bool_] | None = None,  # [N], unless all labels are
+        attributes: Attributes | None = None,
     ):
         self.offsets, self.labels = offsets, labels
         self.titles, self.new_titles, self.allowed = titles, new_titles, allowed
+        self.attributes = attributes
         self._label_buckets: NDArray | None = None
         self._lock = threading.Lock()
 
     @classmethod
-    def load(cls, run: Run, chunks: Sequence[int], delta: Delta) -> "Labels":
+    def load(
+        cls,
+        run: Run,
+        chunks: Sequence[int],
+        delta: Delta,
+        attributes: Attributes | None = None,
+    ) -> "Labels":
         """Read the indexes and titles of a run, and add the changes since."""
         sizes = run.config.num_buckets, run.dataset["num_labels"]
 
@@ -66,6 +101,7 @@ class Labels:
             titles,
             Titles(delta.titles),
             delta.allowed(),
+            with_changes(attributes, delta),
         )
 
     @property
@@ -96,12 +132,21 @@ class Labels:
         return self.titles[label] if self.titles else None
 
     def mask(
-        self, allow: ArrayLike | None = None, deny: ArrayLike | None = None
+        self,
+        allow: ArrayLike | None = None,
+        deny: ArrayLike | None = None,
+        where: str | None = None,
     ) -> NDArray[np.bool_]:
-        """Who may be found, bool [N]; both arguments are labels, or N truth values."""
+        """Who may be found, bool [N].
+
+        The first two arguments are labels, or N truth values; `where` has conditions on attributes.
+        """
         mask = np.ones(self.num_labels, bool) if allow is None else self._chosen(allow)
         if deny is not None:
             mask &= ~self._chosen(deny)
+        if where is not None:
+            none = Attributes.of_columns({}, self.num_labels)
+            mask &= (self.attributes or none).select(where)
         return mask
 
     def _chosen(self, labels):

@@ -68,6 +68,7 @@ def stack_indexes(run, delta, files, full, shards):
     files.folder.mkdir(parents=True, exist_ok=True)
     stacks = {shard: _new_stacks(config, files, full, shard) for shard in shards}
     for i, chunk in enumerate(files.chunks):
+        run.fetch(run.paths.index(chunk))
         whole = load_index(run.paths.index(chunk), config.num_buckets, delta.num_base)
         whole = delta.extend(whole, chunk)
         for shard, stack in stacks.items():
@@ -172,6 +173,14 @@ class Ranker:
             [self.map(self.files.queries(name, chunk))[rows, :m] for chunk in self.files.chunks],
             axis=1,
         )
+
+    def files_of(self, setting, shard):
+        """What `rank` maps; only catalogues with labels removed have `allowed`."""
+        stacked = ("label_buckets",) if setting.m == FULL else ("offsets", "labels")
+        queries = ("probabilities",) if setting.m == FULL else ("buckets", "values")
+        yield from (self.files.stacked(name, shard) for name in (*stacked, "allowed"))
+        for name in queries:
+            yield from (self.files.queries(name, chunk) for chunk in self.files.chunks)
 
     def limits(self, shard):
         """Without the labels that were removed from the catalogue, if any were."""

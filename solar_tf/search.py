@@ -17,8 +17,8 @@ from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.delta import Delta, read_delta
 from solar_tf.encoder import FEW, Inputs, probabilities
 from solar_tf.errors import UserError
-from solar_tf.labels import Labels
-from solar_tf.rundir import Run, open_run
+from solar_tf.labels import Labels, read_attributes
+from solar_tf.rundir import Run, open_run, searchable
 from solar_tf.weights import load_stored, verify_weights, weight_shapes
 
 BLOCK_BYTES = 2.5e8  # of the buckets of the queries that are ranked together
@@ -54,6 +54,7 @@ class Searcher:
         chunks: Sequence[int],
         threads: int | None = None,
         verified: bool = True,  # False for who wants to start at once and calls `verify` later
+        attributes: str | os.PathLike[str] | None = None,  # a file, in place of the run's own
     ):
         self.run, self.chunks = run, tuple(chunks)
         self.threads = threads or len(os.sched_getaffinity(0))
@@ -65,13 +66,16 @@ class Searcher:
             self.token_weights = np.load(run.paths.token_weights, allow_pickle=False)
         self._pool = ThreadPoolExecutor(self.threads, "search")
         self._lock = threading.Lock()
-        self._state = self._load(read_delta(run), verified)
+        delta = read_delta(run)
+        self._attributes = read_attributes(run, delta, attributes)
+        self._state = self._load(delta, verified)
 
     def _load(self, delta: Delta, verified: bool = True) -> "_State":
         shapes = weight_shapes(self.run.config, self.run.input_dim)
         folders = [delta.weights(self.run, chunk) for chunk in self.chunks]
         models = [load_stored(folder, shapes, verified=verified) for folder in folders]
-        return _State(delta, models, Labels.load(self.run, self.chunks, delta))
+        labels = Labels.load(self.run, self.chunks, delta, self._attributes)
+        return _State(delta, models, labels)
 
     def reload(self) -> bool:
         """Take up what has changed in the catalogue; returns whether anything has.
@@ -254,6 +258,7 @@ class Searcher:
         floor: float = retrieval.EVIDENCE_FLOOR,
         allow: ArrayLike | None = None,
         deny: ArrayLike | None = None,
+        where: str | None = None,
         min_chunks: int = 0,
         threshold: float = 0.0,
         explain: bool = True,
@@ -261,15 +266,17 @@ class Searcher:
         """The k best labels of every query, best first (§3.3).
 
         `texts` may be a CSR matrix or an array, too, where the run was trained on such. `allow`
-        and `deny` are labels, or an array of N truth values. `min_chunks` asks for labels found
-        in so many chunks, `threshold` for scores that reach it. Without `explain`, hits say
+        and `deny` are labels, or an array of N truth values; `where` has conditions on attributes,
+        such as "section=web|net year>=1990" (`solar_tf.conditions`). `min_chunks` asks for labels
+        found in so many chunks, `threshold` for scores that reach it. Without `explain`, hits say
         nothing of their chunks. A query without a known word has no hits.
         """
         state, inputs = self._state, self.inputs(texts)
         labels = state.labels
         limits = None
-        if allow is not None or deny is not None or min_chunks > 0 or threshold > 0:
-            limits = retrieval.Limits(labels.mask(allow, deny), min_chunks, threshold)
+        filtered = any(choice is not None for choice in (allow, deny, where))
+        if filtered or min_chunks > 0 or threshold > 0:
+            limits = retrieval.Limits(labels.mask(allow, deny, where), min_chunks, threshold)
         ids, scores, terms = self._rank(state, inputs, k, m, score, floor, limits, explain)
         counts = np.count_nonzero(ids >= 0, axis=1)
         columns = [ids.tolist(), scores.tolist(), terms.tolist() if explain else ids]
@@ -310,15 +317,22 @@ def _as_csr(array):
     return scipy.sparse.csr_matrix(array)
 
 
-def open_searcher(root: Any, num_chunks: int | None = None) -> Searcher:
-    """The run at `root` with all its chunks, or the first so many."""
-    run = open_run(root)
-    return Searcher(run, run.choose_chunks(num_chunks))
+def open_searcher(
+    root: Any,
+    num_chunks: int | None = None,
+    attributes: str | os.PathLike[str] | None = None,
+) -> Searcher:
+    """The run at `root` with all its chunks, or the first so many; attributes from a file."""
+    run = open_run(searchable(root))
+    return Searcher(run, run.choose_chunks(num_chunks), attributes=attributes)
 
 
 def answer(root: Any, text: str, num_chunks: int | None = None, **options: Any) -> list[Hit]:
     """Print the best labels of one text as a table; `options` are those of `search_batch`."""
-    found = open_searcher(root, num_chunks).search(text, **options)
+    searcher = open_searcher(root, num_chunks)
+    found = searcher.search(text, **options)
+    if not found and searcher.inputs([text]).known.all():
+        raise UserError(f"nothing is found for {text!r} within these limits: widen them")
     if not found:
         raise UserError(f"no word of {text!r} is in the run's vocabulary: try other words")
     rows = [

@@ -32,11 +32,11 @@ def run(tmp_path):
     return make_run(tmp_path)
 
 
-def add(run, titles=(), removed=()):
+def add(run, titles=(), removed=(), attributes=None):
     with delta.changing(run) as before:
         first = before.num_labels
         buckets = (np.arange(len(titles)) + first + np.array([[0], [3]])) % NUM_BUCKETS
-        delta.append(run, before, titles, buckets, removed)
+        delta.append(run, before, titles, buckets, removed, attributes)
 
 
 def content(found):
@@ -49,6 +49,25 @@ def test_a_run_without_changes_has_an_empty_delta(run):
     assert found.allowed() is None
     index = build_index(np.arange(NUM_LABELS) % NUM_BUCKETS, NUM_BUCKETS)
     assert found.extend(index, 0) is index
+
+
+def test_attributes_of_new_labels_are_kept_and_survive_compaction(run):
+    add(run, ["one", "two"], attributes={21: {"section": "wéb"}})
+    add(run, ["three"])
+    add(run, ["four"], attributes={23: {"year": "1990"}})
+    kept = {21: {"section": "wéb"}, 23: {"year": "1990"}}
+    assert delta.read_delta(run).attributes == kept
+    assert delta.compact(run) == 3
+    assert delta.read_delta(run).attributes == kept
+
+
+@pytest.mark.parametrize(
+    "attributes", [{25: {"a": "b"}}, {20: {"a": 3}}, {20: "a"}, {"x": {}}, [3]]
+)
+def test_attributes_that_do_not_fit_are_damage(run, attributes):
+    add(run, ["one"], attributes=attributes)
+    with pytest.raises(UserError, match="does not fit this run's catalogue"):
+        delta.read_delta(run)
 
 
 def test_changes_add_up_and_compaction_changes_nothing(run):

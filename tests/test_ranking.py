@@ -1,6 +1,5 @@
 import shutil
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from solar_tf.config import SolarConfig
 from solar_tf.delta import read_delta
 from solar_tf.index import build_index, save_index
 from solar_tf.ranking import FULL, RankFiles, Setting, rank_block, stack_indexes
-from solar_tf.rundir import RunDirectory
+from solar_tf.rundir import Run, RunDirectory
 from solar_tf.sharding import label_ranges
 
 NUM_LABELS, NUM_BUCKETS, NUM_QUERIES, K, FLOOR = 150, 12, 300, 20, 1e-3
@@ -30,11 +29,8 @@ class Block:
             save_index(paths.index(chunk), index)
         self.offsets = np.stack([index.offsets for index in indexes])
         self.labels = np.stack([index.labels for index in indexes])
-        run = SimpleNamespace(
-            paths=paths,
-            config=SolarConfig(num_chunks=4, num_buckets=NUM_BUCKETS),
-            dataset={"num_labels": NUM_LABELS},
-        )
+        config = SolarConfig(num_chunks=4, num_buckets=NUM_BUCKETS)
+        run = Run(paths, config, {"num_labels": NUM_LABELS}, seeds=(), summary={})
         self.run, self.delta = run, read_delta(run)
         self.files = RankFiles(folder / "scratch", CHUNKS, ((0, NUM_LABELS),))
         stack_indexes(run, self.delta, self.files, full=True, shards=[0])

@@ -60,7 +60,7 @@ def create_app(service, limits, counters, hosts=None):
             m=None if request.m == "full" else request.m,
             allow=None if request.allow is None else tuple(request.allow),
             deny=deny or None,
-            **request.model_dump(include={"score", "min_chunks", "threshold", "explain"}),
+            **request.model_dump(include={"score", "min_chunks", "threshold", "where", "explain"}),
         )
         outcomes = await service.search(texts, request.k, options)
         answers, times = zip(*outcomes, strict=True)
@@ -82,13 +82,23 @@ def create_app(service, limits, counters, hosts=None):
         return await search(request.queries, request)
 
     @app.get(
+        "/attributes",
+        tags=["search"],
+        response_model=schemas.AllAttributes,
+        responses=errors(),
+    )
+    def attributes():  # in a thread: there may be millions of labels to count
+        """The attributes that `where` can ask for, and their values."""
+        return {"attributes": service.engine.describe_attributes()}
+
+    @app.get(
         "/labels/{label}",
         tags=["search"],
         response_model=schemas.LabelFacts,
         responses=errors(404),
     )
     async def label(label: Number):
-        """A label's title and its sparse vector: one bucket in each chunk (§3.1)."""
+        """A label's title, attributes and sparse vector: one bucket in each chunk (§3.1)."""
         return service.engine.label(label)
 
     @app.get("/labels/{label}/neighbours", tags=["search"], responses=found | errors(404, 503))
@@ -108,7 +118,8 @@ def create_app(service, limits, counters, hosts=None):
     )
     async def add_labels(request: NewLabels):
         """Add labels by their titles; no chunk is retrained."""
-        return {"labels": await service.add(request.titles, request.placement)}
+        added = await service.add(request.titles, request.placement, request.attributes)
+        return {"labels": added}
 
     @app.delete(
         "/labels",

@@ -1,6 +1,7 @@
 """The one place where the server meets the search: a run, opened, asked, changed, verified."""
 
 import contextlib
+import itertools
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from solar_tf import catalogue, retrieval
+from solar_tf.attributes import Attributes
 from solar_tf.errors import UserError
 from solar_tf.rundir import open_run
 from solar_tf.search import Searcher
@@ -27,7 +29,14 @@ class Options:
     threshold: float = 0.0
     allow: tuple[int, ...] | None = None
     deny: tuple[int, ...] | None = None
+    where: str | None = None  # conditions on attributes
     explain: bool = False
+
+    @property
+    def filters(self):
+        """What leaves labels out from the start; None if nothing does."""
+        filters = self.allow, self.deny, self.where
+        return None if filters == (None, None, None) else filters
 
 
 @dataclass(frozen=True)
@@ -46,22 +55,24 @@ class Answer:
 class Engine:
     """A run that is open for queries, though perhaps not verified yet."""
 
-    def __init__(self, root, num_chunks=None):
+    def __init__(self, root, num_chunks=None, attributes=None):
         # Where a link leads now: changes belong to the run that is served, not to its successor.
         self.run = open_run(Path(root).resolve())
         if self.run.dataset["kind"] != "text":
             raise UserError(f"{root}: only a run of titles can be served, and this is of numbers")
-        self.searcher = Searcher(self.run, self.run.choose_chunks(num_chunks), verified=False)
+        chunks = self.run.choose_chunks(num_chunks)
+        self.searcher = Searcher(self.run, chunks, verified=False, attributes=attributes)
         self.health, self.detail = "verifying", "no chunk is verified yet"
         self.closing = threading.Event()
         self.examples = self._examples()
         self.stamp = self._catalogue_stamp()
+        self.described = None, []
 
     def warm_up(self):
         """The first search loads the kernels' machine code: no client should wait for it."""
         text = self.searcher.vocabulary.words[:1]
-        for options in (Options(), Options(explain=True), Options(m=None)) if text else ():
-            self.search(text, 1, options)
+        for m, limited in itertools.product((100, None), (0, 1)) if text else ():
+            self.search(text, 1, Options(m, min_chunks=limited, explain=True))
 
     def verify(self):
         """Compare all weights with their checksums, chunk by chunk; `health` tells the outcome."""
@@ -94,7 +105,22 @@ class Engine:
             "weighting": config.weighting,
             "floor": retrieval.EVIDENCE_FLOOR,
             "examples": self.examples,
+            "attributes": list(self.attributes.columns),
         }
+
+    @property
+    def attributes(self):
+        """Those of the labels as they are now; without columns where there are none."""
+        labels = self.searcher.labels
+        return labels.attributes or Attributes.of_columns({}, labels.num_labels)
+
+    def describe_attributes(self):
+        """What there is to choose from, once for every state of the labels."""
+        labels = self.searcher.labels
+        if self.described[0] is not labels:
+            facts = labels.attributes.describe(labels.allowed) if labels.attributes else []
+            self.described = labels, facts
+        return self.described[1]
 
     def _examples(self):
         """Titles of frequent labels, as queries to try."""
@@ -122,12 +148,16 @@ class Engine:
         """A label's title, and its vector (§3.1)."""
         title = self.title(label)
         buckets = self.searcher.labels.label_buckets[:, label].tolist()
-        return {"label": label, "title": title, "buckets": buckets}
+        attributes = self.attributes.of(label)
+        return {"label": label, "title": title, "buckets": buckets, "attributes": attributes}
 
     def search(self, texts, k, options):
         """An Answer for every text."""
         self._check_health()
         self._check_labels((*(options.allow or ()), *(options.deny or ())))
+        if options.where is not None:
+            with _refused("where"):
+                self.attributes.select(options.where)
         found = self.searcher.search_batch(
             texts,
             k,
@@ -135,6 +165,7 @@ class Engine:
             options.score,
             allow=options.allow,
             deny=options.deny,
+            where=options.where,
             min_chunks=options.min_chunks,
             threshold=options.threshold,
             explain=options.explain,
@@ -143,10 +174,13 @@ class Engine:
 
     def _answer(self, text, hits, options):
         labels = [{"label": hit.label, "title": hit.title, "score": hit.score} for hit in hits]
+        attributes = self.attributes
+        if attributes.columns:
+            labels = [label | {"attributes": attributes.of(label["label"])} for label in labels]
         if not options.explain:
             return Answer(text, labels)
         explanation, candidates, chunks = explain(
-            self.searcher, text, hits, options.m, options.score
+            self.searcher, text, hits, options.m, options.score, options.filters
         )
         labels = [label | {"chunks": of} for label, of in zip(labels, chunks, strict=True)]
         return Answer(text, labels, candidates, explanation)
@@ -157,11 +191,20 @@ class Engine:
 
     # Changes: in another thread than searches, which go on with what they began with.
 
-    def add(self, titles, how):
+    def add(self, titles, how, attributes=None):
         """Add labels; returns their numbers. They can be found as soon as this returns."""
         self._check_health()
+        if attributes:
+            with _refused("attributes"):
+                if len(attributes) != len(titles):
+                    what = f"{len(attributes)} objects, where there are {len(titles)} titles"
+                    raise UserError(f"{what}: give one for each title")
+                for row in attributes:
+                    self.attributes.row(row)
         with _conflicts_explained():
-            added = catalogue.add_labels(self.run.paths.root, titles, how, searcher=self.searcher)
+            added = catalogue.add_labels(
+                self.run.paths.root, titles, how, searcher=self.searcher, attributes=attributes
+            )
         self.refresh()
         return added.tolist()
 
@@ -189,6 +232,17 @@ class Engine:
         except FileNotFoundError:
             return None
         return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@contextlib.contextmanager
+def _refused(field):
+    """A mistake in one field of the request."""
+    try:
+        yield
+    except UserError as error:
+        message = str(error)
+        fields = [{"field": field, "message": message}]
+        raise Refusal(422, "invalid", f"{field}: {message}", fields) from error
 
 
 @contextlib.contextmanager

@@ -8,8 +8,11 @@ from solar_tf.datasets.vocabulary import tokenize
 SHOWN_BUCKETS = 8  # of each chunk
 
 
-def explain(searcher, text, hits, m, score):
-    """`(explanation, candidates, chunks)`: of the query, and one list of chunks for each hit."""
+def explain(searcher, text, hits, m, score, filters=None):
+    """`(explanation, candidates, chunks)`: of the query, and one list of chunks for each hit.
+
+    `filters` are the arguments of `Labels.mask`.
+    """
     explanation = {"words": _words(searcher, text), "chunks": []}
     probabilities = searcher.encode(text)  # [K, B]
     if probabilities is None:
@@ -34,9 +37,10 @@ def explain(searcher, text, hits, m, score):
     ranks = np.zeros(probabilities.shape, np.int32)  # 0 for a bucket that was not kept
     np.put_along_axis(ranks, buckets[:, :kept], np.arange(1, kept + 1, dtype=np.int32)[None], 1)
     weights = retrieval.score_weights(values[:, :kept], score)
+    limits = retrieval.Limits(labels.mask(*filters)) if filters else None
     candidates = retrieval.rank(
         buckets[None, :, :kept], weights[None], labels.offsets, labels.labels, 1,
-        labels.limits(None),
+        labels.limits(limits),
     )[2]  # fmt: skip
     return (
         explanation,

@@ -14,6 +14,7 @@ class Limits:
     queries: int = 64  # in one request
     results: int = 1000  # k
     listed_labels: int = 10_000  # in an allow- or deny-list
+    where_length: int = 10_000  # characters of conditions on attributes
     new_labels: int = 1000  # added by one request
     rate: float = 50.0  # requests a second and client; 0 for no limit
     burst: int = 100

@@ -9,6 +9,14 @@ MOST_IN_ADDRESS = 100  # labels to allow or deny; more of them go into a body
 Label = Annotated[int, Field(ge=0, le=MOST, description="The number of a label.")]
 
 
+WHERE = (
+    "Only labels whose attributes meet all these conditions, with blanks between: name=value, "
+    "name!=value, name<number, <=, >, >=. One of several values: name=one|another. Names and "
+    'values with blanks stand in double quotes. name="" asks for labels without a value, which '
+    "meet no other condition."
+)
+
+
 class Response(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -22,10 +30,14 @@ class ChunkOfLabel(Response):
     weight: float = Field(description="What the bucket adds to the score; 0 if it was not kept.")
 
 
+Values = dict[str, str | int | float]  # of attributes
+
+
 class FoundLabel(Response):
     label: int
     title: str | None
     score: float
+    attributes: Values | None = Field(None, description="Those that it has, if labels have any.")
     chunks: list[ChunkOfLabel] | None = Field(None, description="With explain: one per chunk.")
 
 
@@ -51,7 +63,9 @@ class Explanation(Response):
 class Answer(Response):
     query: str
     labels: list[FoundLabel]
-    candidates: int | None = Field(description="With explain: distinct labels in kept buckets.")
+    candidates: int | None = Field(
+        description="With explain: distinct labels in kept buckets that the filters let pass."
+    )
     explanation: Explanation | None = None
 
 
@@ -72,6 +86,28 @@ class LabelFacts(Response):
     label: int
     title: str | None
     buckets: list[int] = Field(description="h_k(i), one bucket in each chunk (§3.1).")
+    attributes: Values = Field(description="Those that it has; what is empty is left out.")
+
+
+class ValueCount(Response):
+    value: str
+    labels: int = Field(description="How many labels have it.")
+
+
+class AttributeFacts(Response):
+    """What there is to choose from, of labels that can be found."""
+
+    name: str
+    kind: Literal["text", "number"] = Field(description="Numbers can be compared by < and >.")
+    labels: int = Field(description="How many labels have a value.")
+    distinct: int = Field(description="Different values.")
+    least: float | None = Field(description="Of numbers.")
+    most: float | None = Field(description="Of numbers.")
+    values: list[ValueCount] = Field(description="Of text: the most frequent values.")
+
+
+class AllAttributes(Response):
+    attributes: list[AttributeFacts] = Field(description="Empty where labels have none.")
 
 
 class Added(Response):
@@ -104,6 +140,7 @@ class RunFacts(Response):
     weighting: str
     floor: float = Field(description="The probability from which evidence counts.")
     examples: list[str]
+    attributes: list[str] = Field(description="Names; more of them is in /attributes.")
     generation: int
     editable: bool = Field(description="Whether the server was started with a token.")
 
@@ -152,6 +189,9 @@ def _options(limits, most_listed, truth, *validators):
         threshold: number(float, 0, 1e9) = Field(0.0, description="The least score.")
         allow: listed | None = Field(None, description="Only these labels.")
         deny: listed | None = Field(None, description="All but these labels.")
+        where: Annotated[str, Field(max_length=limits.where_length)] | None = Field(
+            None, description=WHERE, examples=['section=web|net size<5000 maintainer!="A. Name"']
+        )
         explain: truth = Field(False, description="Say for each label what each chunk added.")
 
     return Options
@@ -168,10 +208,18 @@ def request_models(limits):
     class SearchBody(_options(limits, limits.listed_labels, StrictBool, BeforeValidator(_no_text))):
         queries: list[text] = Field(min_length=1, max_length=limits.queries)
 
+    value = Annotated[str, Field(max_length=limits.query_length)]
+    number = Annotated[float, Field(ge=-1e300, le=1e300), BeforeValidator(_no_text)]
+
     class NewLabels(BaseModel):
         model_config = ConfigDict(extra="forbid")
 
         titles: list[text] = Field(min_length=1, max_length=limits.new_labels)
+        attributes: list[dict[str, value | number]] | None = Field(
+            None,
+            max_length=limits.new_labels,
+            description="One object for each title: attributes of those that the labels have.",
+        )
         placement: Literal["content", "hash"] = Field(
             "content",
             description="By what the chunks make of the title, or by hash alone (§3.1).",

@@ -33,9 +33,10 @@ class Server(uvicorn.Server):
         if not self.started:
             return
         facts = self.service.facts()
+        names = facts["attributes"]
         say(
-            f"serving {facts['run']}: {facts['labels']:,} labels, {facts['chunks']} chunks "
-            f"at {self.url}"
+            f"serving {facts['run']}: {facts['labels']:,} labels, {facts['chunks']} chunks"
+            f"{', by ' if names else ''}{', '.join(names)} at {self.url}"
         )
 
     @contextlib.contextmanager
@@ -55,13 +56,15 @@ class Server(uvicorn.Server):
             await self.service.reload()
 
 
-def serve(root, host, port, limits, token=None, num_chunks=None, window=0.001, hosts=()):
+def serve(
+    root, host, port, limits, token=None, num_chunks=None, window=0.001, hosts=(), attributes=None
+):
     """Serve a run until SIGTERM or Ctrl-C; requests in work are answered first."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     listener = _listen(host, port)
     with listener:
         counters = Counters()
-        service = Service(root, counters, num_chunks, token, window)
+        service = Service(root, counters, num_chunks, token, window, attributes)
         app = create_app(service, limits, counters, hosts_for(host, hosts))
         config = uvicorn.Config(
             app,

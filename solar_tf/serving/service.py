@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from solar_tf.serving.batching import Batcher
 from solar_tf.serving.engine import Engine
@@ -18,10 +19,11 @@ WATCH_SECONDS = 1.0  # between two looks for labels that another process has cha
 class Service:
     """What the routes call. The engine is replaced as a whole: a batch sees one or the other."""
 
-    def __init__(self, root, counters, num_chunks=None, token=None, window=0.001):
-        self.root, self.num_chunks, self.token = root, num_chunks, token
+    def __init__(self, root, counters, num_chunks=None, token=None, window=0.001, attributes=None):
+        self.root, self.token = root, token
+        self.open = partial(Engine, root, num_chunks, attributes)
         self.counters, self.window = counters, window
-        self.engine, self.generation, self.started = Engine(root, num_chunks), 1, time.monotonic()
+        self.engine, self.generation, self.started = self.open(), 1, time.monotonic()
         self.reloading = None  # a lock, once there is a loop
         counters.gauge("labels", "Labels in the catalogue.", lambda: self.engine.num_labels)
         counters.gauge("generation", "Rises with every reload.", lambda: self.generation)
@@ -77,7 +79,7 @@ class Service:
         async with self.reloading:
             loop = asyncio.get_running_loop()
             try:
-                engine = await loop.run_in_executor(None, Engine, self.root, self.num_chunks)
+                engine = await loop.run_in_executor(None, self.open)
             except Exception as error:
                 self.counters.reloads.add("failed")
                 log.error("%s cannot be opened (%s); the old run is served", self.root, error)
@@ -96,8 +98,8 @@ class Service:
     async def search(self, texts, k, options):
         return await self.batcher.ask(texts, k, options)
 
-    async def add(self, titles, how):
-        labels = await self._change("add", titles, how)
+    async def add(self, titles, how, attributes=None):
+        labels = await self._change("add", titles, how, attributes)
         self._count("labels")
         return labels
 

@@ -1,5 +1,6 @@
 """The routes, as a client sees them."""
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -145,7 +146,18 @@ def test_health_facts_and_metrics(server):
     assert "solar_labels 40" in metrics.text and "solar_queries_total" in metrics.text
 
 
-def test_schemathesis_finds_no_fault(copied_run, tmp_path):
+ONLY_ATTRIBUTES = """
+import schemathesis
+
+@schemathesis.check
+def nothing_but_attributes_is_refused(ctx, response, case):
+    if case.meta and case.meta.generation.mode.is_positive and response.status_code == 422:
+        fields = {field["field"] for field in response.json()["error"]["fields"]}
+        assert fields <= {"where", "attributes"}, f"valid, but refused for {fields}"
+"""
+
+
+def test_schemathesis_finds_no_fault(run_with_attributes, tmp_path):
     """Requests made up from the OpenAPI document: no 500, and no answer that is not in it."""
     pytest.importorskip("schemathesis", reason="schemathesis is not installed: [test] has it")
     command = [
@@ -153,10 +165,19 @@ def test_schemathesis_finds_no_fault(copied_run, tmp_path):
         "run", "--max-examples=3", "--phases=coverage,fuzzing", "--seed=1", "--no-color",
         "--header", f"Authorization: {AUTHORIZED['authorization']}",
     ]  # fmt: skip
-    with serving(copied_run) as server:
+    # Which attributes there are is not in the document: a made-up one may be refused, and no more.
+    (tmp_path / "refusals.py").write_text(ONLY_ATTRIBUTES)
+    (tmp_path / "schemathesis.toml").write_text(
+        'hooks = "refusals"\n'
+        '[[operations]]\ninclude-path-regex = "^/search$|/neighbours$|^/labels$"\n'
+        "[operations.checks.positive_data_acceptance]\n"
+        'expected-statuses = ["2xx", 401, 403, 404, 409, 422, "5xx"]\n'
+    )
+    with serving(run_with_attributes) as server:
         done = subprocess.run(
-            [*command, f"{server.url}openapi.json"], capture_output=True, text=True, cwd=tmp_path
-        )
+            [*command, f"{server.url}openapi.json"], capture_output=True, text=True, cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        )  # fmt: skip
         short = "\n".join(line[:200] for line in done.stdout.splitlines()[-60:])
         assert done.returncode == 0, short
         assert "No issues found" in done.stdout

@@ -157,6 +157,38 @@ def test_switches_change_the_search(page):
     page.wait(lambda: float(page.find("#results .score")[0].text) <= 3)  # K probabilities
 
 
+def test_labels_are_filtered_by_keyboard_and_the_address_keeps_it(page):
+    page.ask("topic3 topic4")
+    page.find("#results .row")[0].send_keys("f")
+    page.wait(lambda: page.find("#filters")[0].get_attribute("open") is not None)
+    assert page.focused().get_attribute("name") == "is.kind"
+    page.focused().send_keys("odd")  # as one chooses in a list
+    page.wait(lambda: "Filter odd one" in page.text("#filters summary"))
+    page.wait(lambda: {facts.text for facts in page.find(".facts span:first-child")} == {"odd one"})
+    assert titles(page)[:1] == {"about topic3"} and "filter" in page.text("#how")
+    page.find("[name='to.number']")[0].send_keys("5" + Keys.ENTER)
+    page.wait(lambda: titles(page)[:] == {"about topic1", "about topic3", "about topic5"})
+    page.browser.refresh()
+    page.wait(lambda: titles(page)[:] == {"about topic1", "about topic3", "about topic5"})
+    assert "number ≤ 5" in page.text("#filters summary")
+    page.find("#filters summary")[0].click()
+    page.find("[name='is.kind']")[0].send_keys(Keys.ESCAPE)
+    assert page.focused().get_attribute("id") == "q"
+    assert page.find("#filters")[0].get_attribute("open") is None
+    page.find("#filters summary")[0].click()
+    page.find(".clear")[0].click()
+    page.wait(lambda: len(page.find("#results li")) == 10)
+    assert "kind" not in page.browser.current_url
+
+
+def test_a_filter_that_nothing_meets_is_told(page):
+    page.browser.get(f"{page.browser.current_url}?q=topic3&from.number=100")
+    page.wait(lambda: "Widen it" in page.text("#start"))
+    page.browser.get(f"{page.browser.current_url}&is.kind=none")
+    page.wait(lambda: "no label has the kind 'none'" in page.text("[role=alert]"))
+    page.browser.get_log("browser")  # where the browser has noted the 422
+
+
 def test_the_explanation_has_the_numbers_of_the_query(page, server):
     page.ask("topic3 xyzzy")
     page.wait(lambda: page.find("#how tbody tr"))
@@ -185,6 +217,7 @@ def test_it_fits_a_phone(page):
     try:
         page.ask("topic3 topic4")
         page.wait(lambda: page.find("#how tbody tr"))
+        page.find("#filters summary")[0].click()
         wide = page.browser.execute_script("return document.documentElement.scrollWidth")
         assert wide <= 390
     finally:

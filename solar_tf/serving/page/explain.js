@@ -120,14 +120,15 @@ function buckets(explanation, found, run, floor) {
   );
 }
 
-function lookup(answer, run, m) {
+function lookup(answer, run, m, where) {
   const all = run.labels;
+  const passed = where ? " that the filter lets pass" : "";
   const text =
     m === "full"
-      ? [`Every one of the ${count(all)} labels is scored from its ${plural(run.chunks, "bucket")} (SOLAR-full): no shortlist.`]
+      ? [`Every one of the ${count(where ? answer.candidates : all)} labels${passed} is scored from its ${plural(run.chunks, "bucket")} (SOLAR-full): no shortlist.`]
       : [
           `The ${count(Math.min(m, run.buckets))} likeliest buckets of each chunk are looked up in ${plural(run.chunks, "inverted index", "inverted indexes")}. `,
-          `They hold ${count(answer.candidates)} of ${count(all)} labels, ${percent(answer.candidates / all)}: only those are scored.`,
+          `Of ${count(all)} labels they hold ${count(answer.candidates)}${passed}, ${percent(answer.candidates / all)}: only those are scored.`,
         ];
   return make("p", {}, ...text);
 }
@@ -169,7 +170,7 @@ function sum(found, score, floor) {
   );
 }
 
-export function renderExplanation(panel, { answer, found, run, m, score }) {
+export function renderExplanation(panel, { answer, found, run, m, score, where }) {
   const explanation = answer?.explanation;
   if (!explanation) {
     panel.replaceChildren(introduction(run));
@@ -186,7 +187,7 @@ export function renderExplanation(panel, { answer, found, run, m, score }) {
     step(
       2,
       `${plural(run.chunks, "network")}, ${count(run.buckets)} buckets each`,
-      lookup(answer, run, m),
+      lookup(answer, run, m, where),
       buckets(explanation, labelled, run, run.floor),
     ),
     ...(labelled ? [vector(labelled, run), sum(labelled, score, run.floor)] : []),

@@ -3,6 +3,7 @@
 import { get, Latest } from "./api.js";
 import { make, milliseconds, plural } from "./dom.js";
 import { renderExplanation } from "./explain.js";
+import { Filters } from "./filters.js";
 import { markSelected, mostOf, renderResults } from "./results.js";
 
 const DEBOUNCE = 70; // milliseconds without a key
@@ -11,13 +12,13 @@ const K = 10;
 const $ = (id) => document.getElementById(id);
 const [form, input, list, status, crumb, start, panel] = ["form", "q", "results", "status", "crumb", "start", "how"].map($);
 const latest = new Latest();
-const view = { run: null, answer: null, labels: [], place: 0, of: null };
+const view = { run: null, answer: null, labels: [], place: 0, of: null, filters: null };
 let timer = null;
 
 const settings = () => {
   const data = new FormData(form);
   const m = data.get("m");
-  return { m: m === "full" ? m : Number(m), score: data.get("score") };
+  return { m: m === "full" ? m : Number(m), score: data.get("score"), where: view.filters.where() };
 };
 
 // The address says what is shown, so that it can be shared and gone back to.
@@ -28,6 +29,7 @@ function remember(push = false) {
   if (view.of !== null) parameters.set("neighbours", view.of);
   if (m !== 100) parameters.set("m", m);
   if (score !== "evidence") parameters.set("score", score);
+  view.filters.save(parameters);
   const query = parameters.toString();
   const address = query ? `?${query}` : location.pathname;
   if (push) history.pushState(null, "", address);
@@ -41,6 +43,7 @@ function recall() {
     const radio = form.querySelector(`[name=${name}][value="${CSS.escape(parameters.get(name) ?? "")}"]`);
     (radio ?? form.querySelector(`[name=${name}][checked]`)).checked = true;
   }
+  view.filters.load(parameters);
   const of = Number.parseInt(parameters.get("neighbours"), 10);
   view.of = Number.isNaN(of) ? null : of;
 }
@@ -56,10 +59,11 @@ function refresh() {
 const showNeighbours = () => request(`labels/${view.of}/neighbours`, {});
 
 function request(path, parameters) {
-  const { m, score } = settings();
+  const { m, score, where } = settings();
   const sent = performance.now();
+  const wanted = { ...parameters, k: K, m, score, explain: true, ...(where && { where }) };
   return latest.run(
-    (signal) => get(path, { ...parameters, k: K, m, score, explain: true }, signal),
+    (signal) => get(path, wanted, signal),
     ({ answers: [answer], ms }) => {
       show(answer);
       const all = performance.now() - sent;
@@ -87,7 +91,8 @@ function show(answer) {
 
 function nothing(answer) {
   const unknown = answer?.explanation?.words.every((word) => word.weight === null);
-  const text = unknown ? "None of these words is in the vocabulary of this run. Try others." : "Nothing was found.";
+  const widen = settings().where ? " within the filter. Widen it." : ".";
+  const text = unknown ? "None of these words is in the vocabulary of this run. Try others." : `Nothing was found${widen}`;
   return make("p", { class: "notice" }, text);
 }
 
@@ -122,8 +127,7 @@ function ask(text) {
 function select(place) {
   view.place = place;
   markSelected(list, place);
-  const { m, score } = settings();
-  renderExplanation(panel, { answer: view.answer, found: view.labels[place], run: view.run, m, score });
+  renderExplanation(panel, { answer: view.answer, found: view.labels[place], run: view.run, ...settings() });
 }
 
 function neighbours(place) {
@@ -150,11 +154,17 @@ function move(by) {
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const typing = event.target === input;
+  if (event.target.closest?.("#filters")) {
+    // Arrows and letters belong to its fields.
+    if (event.key === "Escape") (view.filters.close(), input.focus(), event.preventDefault());
+    return;
+  }
   const radio = event.target.type === "radio"; // where arrows have a meaning already
   const actions = {
     "/": () => !typing && (input.focus(), input.select()),
     ArrowDown: () => !radio && move(1),
     ArrowUp: () => !radio && !typing && move(-1),
+    f: () => !typing && view.filters.focus(),
     n: () => !typing && list.contains(event.target) && neighbours(view.place),
     Escape: () => {
       if (view.of !== null) back();
@@ -178,6 +188,9 @@ function edited() {
 async function main() {
   try {
     view.run = await get("run");
+    const { attributes } = view.run.attributes.length ? await get("attributes") : { attributes: [] };
+    view.filters = new Filters($("filters"), attributes);
+    $("filter-key").hidden = $("filters").hidden;
   } catch (error) {
     failed(error);
     return;

@@ -37,6 +37,18 @@ const web = () =>
 // What one chunk can add at most, so that bars of different results compare.
 export const mostOf = (score, floor) => (score === "probability" ? 1 : Math.log(1 / floor));
 
+// A number means nothing without its name.
+const facts = (attributes) =>
+  attributes && Object.keys(attributes).length
+    ? make(
+        "small",
+        { class: "facts" },
+        Object.entries(attributes).map(([name, value]) =>
+          make("span", { title: name }, typeof value === "number" ? `${name} ${count(value)}` : value),
+        ),
+      )
+    : null;
+
 export function renderResults(list, labels, { most, select, neighbours }) {
   list.replaceChildren(
     ...labels.map((found, place) => {
@@ -50,7 +62,7 @@ export function renderResults(list, labels, { most, select, neighbours }) {
           on: { click: () => select(place), focus: () => select(place) },
         },
         make("span", { class: "rank", "aria-hidden": "true" }, `${place + 1}`),
-        make("span", { class: "title" }, title),
+        make("span", { class: "what" }, make("span", { class: "title" }, title), facts(found.attributes)),
         found.chunks ? bars(found.chunks, most) : make("span", { class: "bars" }),
         make("span", { class: "score" }, found.score.toFixed(2)),
       );
