@@ -53,6 +53,9 @@ class SolarConfig(PlainSettings):
     )
     init_stddev: float = _field(0.05, "ours", "sd of the truncated normal that weights start from")
     weighting: str = _field("counts", "paper §5.1", "token values: counts (BoW) or tfidf")
+    idf_power: float = _field(
+        1.0, "ours", "power of the IDF in tfidf: above 1, frequent words fade further"
+    )
     feature_scale: float = _field(
         1.0, "ours", "length of a TF-IDF row; counts are left as they are"
     )

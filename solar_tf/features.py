@@ -3,9 +3,13 @@
 import numpy as np
 
 
-def inverse_frequencies(frequencies, num_rows):
-    """IDF of every feature from the number of training rows that have it, [F] float32."""
-    return (np.log((1 + num_rows) / (1 + np.asarray(frequencies))) + 1).astype(np.float32)
+def inverse_frequencies(frequencies, num_rows, power=1.0):
+    """IDF of every feature from the number of training rows that have it, [F] float32.
+
+    A `power` above 1 makes frequent features fade further.
+    """
+    idf = (np.log((1 + num_rows) / (1 + np.asarray(frequencies))) + 1).astype(np.float32)
+    return idf ** np.float32(power)
 
 
 def weigh(splits, ids, values, config, weights=None):

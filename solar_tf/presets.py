@@ -47,6 +47,7 @@ PRESETS["books200k"] = dataclasses.replace(
     epochs=12,
     dropout=0.2,
     input_dropout=0.2,
+    idf_power=2.0,
     own_label="add",
 )
 # A million labels on two cores, all ours: docs/million.md.

@@ -3,14 +3,14 @@
 import pytest
 from conftest import open_titles, small_config
 
-from solar_tf import estimate
+from solar_tf import estimate, measuring
 from solar_tf.presets import load_preset
 
 
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     patch = pytest.MonkeyPatch()
-    patch.setattr(estimate, "MEASURE_SECONDS", 0.01)
+    patch.setattr(measuring, "MEASURE_SECONDS", 0.01)
     yield
     patch.undo()
 
@@ -55,7 +55,8 @@ def test_the_papers_books_need_ten_gigabytes_a_trainer():
 def test_what_does_not_fit_is_warned_of_with_a_setting_that_does(
     titles, found, monkeypatch, capsys
 ):
-    monkeypatch.setattr(estimate, "available_memory", lambda: found.train_memory / 3)
+    for module in (estimate, measuring):
+        monkeypatch.setattr(module, "available_memory", lambda: found.train_memory / 3)
     report = estimate.report("nowhere/yet", open_titles(titles), small_config(), 1)
     said = capsys.readouterr().out
     assert "--hidden_dim 8 would fit" in said

@@ -70,3 +70,6 @@ def test_counts_stay_as_they_are_whatever_feature_scale_is():
 def test_a_feature_of_every_row_weighs_least_and_a_new_one_most():
     weights = inverse_frequencies([100, 10, 0], 100)
     np.testing.assert_allclose(weights, [1, 1 + np.log(101 / 11), 1 + np.log(101)], rtol=1e-6)
+    squares = inverse_frequencies([100, 10, 0], 100, power=2)
+    assert squares.dtype == np.float32
+    np.testing.assert_allclose(squares, np.square(weights), rtol=1e-6)

@@ -1,0 +1,212 @@
+"""What little parts of the work take on this machine: rows of stage 1, steps, queries.
+
+Measured with the real kernels, at the real size where memory allows and at a smaller one,
+scaled by the number of operations, where it does not.
+"""
+
+import dataclasses
+import functools
+import itertools
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from solar_tf import hashing, retrieval
+from solar_tf.batches import read_batches
+from solar_tf.cli import load_tensorflow
+from solar_tf.datasets.source import Source
+from solar_tf.index import build_index
+from solar_tf.model import ChunkModel, inputs_of
+from solar_tf.preprocessing import make_run
+from solar_tf.weights import count_parameters, training_bytes
+from solar_tf.workers import available_memory, run_tasks
+
+QUERIES = 1000  # of a forward pass
+MEASURE_SECONDS = 8.0  # for each of the measured parts
+MEASURED_LABELS = 2_000_000  # an index of more labels is not built; its time is scaled
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What stage 1 makes of the first rows, and what that says about all of them."""
+
+    num_rows: int  # of the whole training split
+    num_queries: int  # of the whole test split
+    num_labels: int
+    records_bytes: float  # of all rows in all chunks
+    preprocess_seconds: float  # of all rows
+    batch: dict  # arrays of one training batch
+
+    @property
+    def tokens(self):
+        """Of a row, on average; dense rows have none."""
+        return len(self.batch.get("ids", ())) / (len(self.batch["bucket_splits"]) - 1)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """The first blocks of a source."""
+
+    source: Source
+    num_blocks: int
+    num_rows = None
+
+    def blocks(self, rows_per_block):
+        return itertools.islice(self.source.blocks(rows_per_block), self.num_blocks)
+
+    def __getattr__(self, name):
+        return getattr(object.__getattribute__(self, "source"), name)
+
+
+def take_sample(dataset, config, workers):
+    """Run stage 1 on a few blocks, then on three times as many; and count all rows."""
+    sources = [source for source in (dataset.train, dataset.test) if source]
+    totals = [source.count_rows() for source in sources]
+    took, read = [], []  # seconds and rows
+    with tempfile.TemporaryDirectory() as folder:
+        for blocks in (workers, 3 * workers):
+            heads = dict(zip(("train", "test"), (_Head(s, blocks) for s in sources), strict=False))
+            part = dataclasses.replace(dataset, **heads, filter_path=None)
+            began = time.perf_counter()
+            run = make_run(Path(folder, str(blocks)), part, config, workers)
+            took.append(time.perf_counter() - began)
+            read.append(sum(run.summary[split]["rows"] for split in heads))
+            if read[-1] == sum(totals):
+                break
+        written = sum(
+            file.stat().st_size
+            for parent in (run.paths.summary.parent, run.paths.rows("train", 0).parent.parent)
+            for file in parent.rglob("shard_*")
+        )
+        paths = [run.paths.records("train", 0, 0)]
+        dense = {}
+        if dataset.kind == "dense":
+            dense = {"dense_paths": [run.paths.inputs("train", 0)], "dense_dim": run.input_dim}
+        batch = next(iter(read_batches(paths, config.batch_size, **dense)))
+        num_labels = run.dataset["num_labels"]
+    a_row = (took[-1] - took[0]) / (read[-1] - read[0]) if len(set(read)) > 1 else 0.0
+    return Sample(
+        num_rows=totals[0],
+        num_queries=sum(totals[1:]),
+        num_labels=num_labels,
+        records_bytes=written * sum(totals) / read[-1],
+        preprocess_seconds=took[-1] + max(a_row, 0.0) * (sum(totals) - read[-1]),
+        batch={name: tensor.numpy() for name, tensor in batch.items()},
+    )
+
+
+def measure_step(config, input_dim, dense, batch, trainers):
+    """Seconds of a training step when as many trainers as will run do run, and how measured."""
+    shrink = 1
+    while training_bytes(
+        narrow(config, shrink), input_dim
+    ) > 0.8 * available_memory() and config.hidden_dim // (2 * shrink):
+        shrink *= 2
+    measured = f"{trainers} at a time" if trainers > 1 else "one at a time"
+    if shrink > 1:
+        hidden = narrow(config, shrink).hidden_dim
+        measured += f", at hidden_dim {hidden}, times {shrink}: the full size does not fit"
+    job = functools.partial(_time_steps, narrow(config, shrink), input_dim, dense, batch)
+    start = (load_tensorflow, (1,)) if trainers > 1 else ()
+    return shrink * float(
+        np.mean(list(run_tasks(job, range(trainers), trainers, *start)))
+    ), measured
+
+
+def narrow(config, shrink):
+    """The config with a hidden layer `shrink` times narrower: its steps take that much less."""
+    return dataclasses.replace(config, hidden_dim=config.hidden_dim // shrink)
+
+
+def _time_steps(config, input_dim, dense, batch, chunk):
+    model = ChunkModel(config, input_dim, chunk, dense=dense)
+    model.make_moments()
+    batch = _of_size(batch, config.batch_size)
+    batch = {name: tf.constant(array) for name, array in batch.items()}
+    rate = tf.constant(1e-3)
+    return _median_seconds(lambda: float(model.train_batch(batch, rate)))
+
+
+def measure_queries(config, input_dim, dense, batch):
+    """Seconds of one query's forward pass (all cores) and top m (one core) in one chunk."""
+    shrink = 1
+    while 4 * count_parameters(narrow(config, shrink), input_dim) > 0.5 * available_memory():
+        shrink *= 2
+    model = ChunkModel(narrow(config, shrink), input_dim, 0, dense=dense)
+    batch = inputs_of(_of_size(batch, QUERIES))
+    inputs = {name: tf.constant(array) for name, array in batch.items()}
+    m = min(100, config.num_buckets)
+    times, pending = [], []
+
+    def top_m(probabilities):
+        began = time.thread_time()
+        retrieval.top_buckets(probabilities, m)
+        return time.thread_time() - began
+
+    # As in stage 3 a thread takes the top m of the last batch, on a core that the next one misses.
+    with ThreadPoolExecutor(1) as aside:
+        started = time.perf_counter()
+        while len(times) < 5 or (
+            len(times) < 50 and time.perf_counter() - started < MEASURE_SECONDS
+        ):
+            if len(pending) > 1:
+                pending[-2].result()
+            began = time.perf_counter()
+            probabilities = model.probabilities(inputs).numpy()
+            times.append(time.perf_counter() - began)
+            pending.append(aside.submit(top_m, probabilities))
+    forward, top = (np.median(t) for t in (times[2:], [p.result() for p in pending[2:]]))
+    return shrink * float(forward) / len(probabilities), float(top) / len(probabilities)
+
+
+def _of_size(batch, size):
+    """`size` rows or a few more: those of a batch, again and again if need be."""
+    times = -(-size // (len(batch["bucket_splits"]) - 1))
+    out = {}
+    for name, array in batch.items():
+        if name.endswith("splits"):
+            ends = [array[1:] + i * array[-1] for i in range(times)]
+            out[name] = np.concatenate([array[:1], *ends]).astype(np.int32)
+        else:
+            out[name] = np.concatenate([array] * times)
+    return out
+
+
+def measure_rank(config, num_labels, m=100):
+    """Seconds of one query's lookup and ranking on one core."""
+    measured = min(num_labels, MEASURED_LABELS)
+    m = min(m, config.num_buckets)
+    indexes = [
+        build_index(hashing.label_buckets(measured, chunk, config.num_buckets), config.num_buckets)
+        for chunk in range(config.num_chunks)
+    ]
+    offsets = np.stack([index.offsets for index in indexes])
+    labels = np.stack([index.labels for index in indexes])
+    generator = np.random.default_rng(0)
+    shape = 16, config.num_chunks
+    buckets = np.stack(
+        [
+            generator.permuted(np.arange(config.num_buckets, dtype=np.int32))[:m]
+            for _ in range(shape[0] * shape[1])
+        ]
+    ).reshape(*shape, m)
+    weights = np.sort(generator.exponential(size=(*shape, m)).astype(np.float32))[..., ::-1]
+    k = min(100, measured)
+    spent = _median_seconds(lambda: retrieval.rank(buckets, weights, offsets, labels, k))
+    return spent / shape[0] * num_labels / measured
+
+
+def _median_seconds(function):
+    """The median of some calls after the first, which compiles."""
+    function()
+    times, started = [], time.perf_counter()
+    while len(times) < 3 or (len(times) < 50 and time.perf_counter() - started < MEASURE_SECONDS):
+        began = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - began)
+    return float(np.median(times))

@@ -1,0 +1,40 @@
+"""What is measured before a run: samples of the right size, whatever the machine's speed."""
+
+import numpy as np
+import pytest
+from conftest import open_titles, small_config
+
+from solar_tf import measuring
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(measuring, "MEASURE_SECONDS", 0.01)
+
+
+def test_a_sample_tells_the_counts_of_all_rows(titles):
+    sample = measuring.take_sample(open_titles(titles), small_config(), workers=1)
+    assert (sample.num_rows, sample.num_queries, sample.num_labels) == (600, 120, 40)
+    assert sample.tokens == pytest.approx(3, abs=0.5)  # two topics and a noise
+    assert len(sample.batch["bucket_splits"]) == small_config().batch_size + 1
+
+
+def test_a_batch_is_repeated_until_it_is_large_enough():
+    splits = np.array([0, 1, 3], np.int32), np.arange(3, dtype=np.int32)
+    batch = {"ids": np.array([7, 8, 9]), "row_splits": splits[0], "buckets": np.array([4, 5])}
+    batch["bucket_splits"] = splits[1]
+    large = measuring._of_size(batch, 5)
+    assert large["row_splits"].tolist() == [0, 1, 3, 4, 6, 7, 9]
+    assert large["ids"].tolist() == [7, 8, 9] * 3
+    assert large["bucket_splits"].tolist() == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_ranking_among_more_labels_than_are_indexed_is_scaled(monkeypatch):
+    monkeypatch.setattr(measuring, "MEASURED_LABELS", 100)
+    monkeypatch.setattr(measuring, "_median_seconds", lambda function: function() and 0.016)
+    assert measuring.measure_rank(small_config(), 50) == pytest.approx(0.001)
+    assert measuring.measure_rank(small_config(), 1000) == pytest.approx(0.01)
+
+
+def test_a_hidden_layer_that_does_not_fit_is_narrowed():
+    assert measuring.narrow(small_config(), 4).hidden_dim == small_config().hidden_dim // 4
