@@ -5,13 +5,12 @@
     python benchmarks/bench_pipeline.py                    the embedded default only
 
 - A training epoch from TFRecords, against the same steps on batches already in memory.
-- infer.py as a program, with and without its start, against its forward passes alone.
+- infer.py as a program, against its forward passes alone, with and without the start of both.
 - One query at a time: p50 and p99 of its latency.
 - The cost model against the real run.
 """
 
 import argparse
-import functools
 import os
 import shutil
 import statistics
@@ -85,10 +84,11 @@ ONE_ROW = {"full": False, "top_buckets": (100,), "scores": ("probability",)}
 
 
 def bench_inference(name, run, rounds=3, **options):
-    """infer.py as a program, over its forward passes alone, which are timed before and after.
+    """infer.py as a program, over a program that does nothing but its forward passes.
 
-    Yields a row for all of the program, and one from when Python and TensorFlow are loaded.
-    The weights have been verified before, as after any first use of them.
+    Yields a row from start to end of both, and one from when Python and TensorFlow are loaded
+    over passes of batches that are in memory already. The weights have been verified before, as
+    after any first use of them.
     """
     chunks = len(run.trained_chunks())
     subset = None if chunks == run.config.num_chunks else chunks
@@ -96,37 +96,48 @@ def bench_inference(name, run, rounds=3, **options):
     flags += [f"--top_buckets={','.join(map(str, options.get('top_buckets', (100, 50, 25))))}"]
     flags += [f"--score={score}" for score in options.get("scores", ("probability", "evidence"))]
     program = Path(__file__).parent.parent / "infer" / "infer.py"
-    command = [sys.executable, program, f"--run={run.paths.root}", *flags]
+    infer = [program, f"--run={run.paths.root}", *flags]
+    load = ["-c", "from solar_tf import cli; cli.load_tensorflow(); import solar_tf.inference"]
+    alone = [__file__, f"--forward={run.paths.root}"]
     queries = run.summary["test"]["rows"]
-    forward = functools.partial(_forward_seconds, run, run.choose_chunks(chunks), queries)
-    alone = [forward()]
-    start, whole = [], []
+    spent = {"infer": [], "load": [], "forward": [_program_seconds(alone)], "passes": []}
     for _ in range(rounds):
         shutil.rmtree(run.paths.topm_folder, ignore_errors=True)
         run.paths.metrics(subset).unlink(missing_ok=True)
-        started = time.perf_counter()
-        load = "from solar_tf import cli; cli.load_tensorflow(); import solar_tf.inference"
-        subprocess.run([sys.executable, "-c", load], check=True)
-        start.append(time.perf_counter() - started)
-        started = time.perf_counter()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        whole.append(time.perf_counter() - started)
-        alone.append(forward())
+        spent["load"].append(_program_seconds(load))
+        spent["infer"].append(_program_seconds(infer))
+        spent["forward"].append(_program_seconds(alone))
+        spent["passes"].append(_forward_seconds(run, run.choose_chunks(chunks), queries))
     rows = read_json(run.paths.metrics(subset))["rows"]
-    start, whole, alone = map(statistics.median, (start, whole, alone))
+    ms = {part: 1e3 / queries * statistics.median(times) for part, times in spent.items()}
     config = run.config
     what = f"{name}, K={chunks}, B={config.num_buckets}, {len(rows)} rows of results"
     what += " with full" * options["full"]
     most = None if options["full"] else 1.3
-    per_query, forward = 1e3 / queries, 1e3 / queries * alone
     yield cost(
-        f"infer.py after loading TensorFlow, {what}", "its forward passes alone",
-        (whole - start) * per_query, forward, "ms a query", most,
+        f"infer.py, {what}", "a program with its forward passes alone",
+        ms["infer"], ms["forward"], "ms a query", most,
     )  # fmt: skip
     yield cost(
-        f"infer.py from its start, {what}", "its forward passes alone",
-        whole * per_query, forward, "ms a query",
+        f"infer.py after loading TensorFlow, {what}", "its forward passes of batches in memory",
+        ms["infer"] - ms["load"], ms["passes"], "ms a query",
     )  # fmt: skip
+
+
+def _program_seconds(arguments):
+    started = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - started
+
+
+def run_forward(root):
+    """The forward passes of all trained chunks as a program: nothing is kept of them."""
+    run = open_run(root)
+    function = Forward(run)
+    for chunk in run.trained_chunks():
+        scores = function.load(chunk)
+        for inputs in query_batches(run, chunk, 0, run.summary["test"]["rows"]):
+            scores(inputs)
 
 
 def _forward_seconds(run, chunks, queries):
@@ -211,7 +222,15 @@ def main():
     )
     parser.add_argument("--books", type=Path, help="folder with the files of a titles dataset")
     parser.add_argument("--run", type=Path, help="a run of it with trained chunks")
+    parser.add_argument("--forward", type=Path, help="do the forward passes of this run, and end")
     args = parser.parse_args()
+    if args.forward:
+        run_forward(args.forward)
+    else:
+        measure(args)
+
+
+def measure(args):
     on, rows = machine(), []
     jobs = [("debian", open_named("debian"), load_preset("debian"))]
     if args.books:

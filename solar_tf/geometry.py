@@ -8,16 +8,15 @@ cheap and the labels' memory small: each claim gets its measured figure. Queries
 infer.py has run.
 """
 
-import argparse
 import json
 import math
-import sys
 
 import numpy as np
 
 from solar_tf.console import say, size, table
 from solar_tf.errors import UserError
 from solar_tf.index import load_balance, load_index
+from solar_tf.programs import errors_explained, program
 from solar_tf.rundir import open_run, read_arrays, read_json
 
 PAIRS = 1_000_000  # sampled for the overlap
@@ -265,23 +264,17 @@ def _number(value):
 
 def main(arguments=None):
     """The program; a UserError becomes one line and exit code 1."""
-    parser = argparse.ArgumentParser(
-        prog="python -m solar_tf.geometry",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program("solar_tf.geometry", __doc__)
     parser.add_argument("run", metavar="RUN", help="a run directory after preprocess.py")
     parser.add_argument("--json", action="store_true", help="print the facts as JSON")
     parser.add_argument("--pairs", type=int, default=PAIRS, help="pairs of labels to sample")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     args = parser.parse_args(arguments)
-    try:
+    with errors_explained():
         if args.pairs < 1 or args.seed < 0:
             raise UserError("--pairs must be above 0, and --seed not below")
         facts = measure(open_run(args.run), args.pairs, args.seed)
-    except UserError as error:
-        sys.exit(f"error: {error}")
-    say(json.dumps(facts, indent=2) if args.json else render(facts))
+        say(json.dumps(facts, indent=2) if args.json else render(facts))
 
 
 if __name__ == "__main__":

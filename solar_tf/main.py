@@ -6,14 +6,21 @@ import sys
 from pathlib import Path
 
 from solar_tf import __version__
-from solar_tf.cli import errors_explained
 from solar_tf.errors import UserError
+from solar_tf.programs import errors_explained
+from solar_tf.rundir import searchable
 
 SERVE = """Serve a trained run of titles: a search page for people at /, an API for programs.
 
   solar serve my_run                     http://127.0.0.1:8000/
   solar serve my_run --port 0            some free port, which it prints
   curl 'http://127.0.0.1:8000/search?q=web+forms&k=5'
+
+A file of attributes (a header of names, then a line for each label, with TABs between) lets clients
+ask for some labels only; RUN/attributes.tsv is found by itself:
+
+  solar serve my_run --attributes packages.tsv
+  curl -G http://127.0.0.1:8000/search -d q=forms --data-urlencode 'where=section=web|net size<5000'
 
 Labels can be added and removed by clients that know the token; without one nothing can be changed.
 SIGHUP opens the run again (it may be a link to a newer one), SIGTERM ends after the last answer.
@@ -43,7 +50,7 @@ def _add_serve(commands):
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     serve.set_defaults(run_command=_serve)
-    serve.add_argument("run", metavar="RUN", help="the run directory, or a link to it")
+    serve.add_argument("run", metavar="RUN", help="the run directory, a link to it, or a URL")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen at [127.0.0.1]")
     serve.add_argument("--port", type=_number(0, 65535), default=8000, help="[8000]")
     serve.add_argument(
@@ -54,6 +61,11 @@ def _add_serve(commands):
         help="another name that clients may call this server by, such as that of a proxy",
     )
     serve.add_argument("--num-chunks", type=_number(1), help="use only so many chunks [all]")
+    serve.add_argument(
+        "--attributes",
+        metavar="FILE",
+        help="attributes of the labels to search by, tab-separated [RUN/attributes.tsv, or none]",
+    )
     serve.add_argument(
         "--token-file", type=Path, help="file with the token for changes [$SOLAR_TOKEN, or none]"
     )
@@ -100,7 +112,7 @@ def _serve(options):
         raise UserError(f"--window {options.window:g}: give milliseconds from 0 to 1000")
     names = ("rate", "burst", "body_bytes", "query_length", "queries", "results")
     serve(
-        options.run,
+        searchable(options.run),
         options.host,
         options.port,
         Limits(**{name: getattr(options, name) for name in names}),
@@ -108,6 +120,7 @@ def _serve(options):
         num_chunks=options.num_chunks,
         window=options.window / 1000,
         hosts=options.allowed_host,
+        attributes=options.attributes,
     )
 
 

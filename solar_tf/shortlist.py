@@ -236,8 +236,9 @@ def rank_keys(buckets, weights, offsets, labels, limits, tile_bits, span, sparse
         found = 0
         if limits is None and num_labels < sparse * num_hits:
             for low in range(0, num_labels, part):
+                here = scores[: num_labels - low]
                 part_found, bound = _rank_dense(
-                    labels, weights[q], starts, ends, low, bound, scores, heap
+                    labels, weights[q], starts, ends, low, bound, here, heap
                 )
                 found += part_found
         else:

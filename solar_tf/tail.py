@@ -9,9 +9,7 @@ the infrequent half of the test queries (appendix D). Models are SOLAR's rows of
 and every baseline of the run.
 """
 
-import argparse
 import json
-import sys
 
 import numpy as np
 
@@ -19,6 +17,7 @@ from solar_tf.baselines.inputs import load_data
 from solar_tf.console import say, table
 from solar_tf.errors import UserError
 from solar_tf.metrics import evaluate, hits, without_pairs
+from solar_tf.programs import errors_explained, program
 from solar_tf.rundir import open_run, read_arrays
 
 KS = (1, 5, 10)
@@ -177,19 +176,13 @@ def render(facts):
 
 def main(arguments=None):
     """The program; a UserError becomes one line and exit code 1."""
-    parser = argparse.ArgumentParser(
-        prog="python -m solar_tf.tail",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program("solar_tf.tail", __doc__)
     parser.add_argument("run", metavar="RUN", help="a run with predictions")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     args = parser.parse_args(arguments)
-    try:
+    with errors_explained():
         facts = measure(args.run)
-    except UserError as error:
-        sys.exit(f"error: {error}")
-    say(json.dumps(facts, indent=2) if args.json else render(facts))
+        say(json.dumps(facts, indent=2) if args.json else render(facts))
 
 
 if __name__ == "__main__":

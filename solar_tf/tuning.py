@@ -8,18 +8,17 @@ learning rate. The tuned weights lie beside the trained ones, and take their pla
 in infer.py when all of them are there; the run as it was trained is not touched.
 """
 
-import argparse
-
 import numpy as np
 
 from solar_tf import delta, hashing
-from solar_tf.cli import errors_explained, load_tensorflow
+from solar_tf.cli import load_tensorflow
 from solar_tf.console import progress, say, table
 from solar_tf.datasets.formats import open_source
 from solar_tf.datasets.source import concatenate
 from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.encoder import Inputs
 from solar_tf.errors import UserError
+from solar_tf.programs import errors_explained, program
 from solar_tf.rundir import atomic_folder, open_run, read_arrays
 from solar_tf.storage import discard
 from solar_tf.weights import NAMES, load_weights, not_finite, save_weights, weight_shapes
@@ -161,11 +160,7 @@ def _tune_chunk(run, changes, chunk, rows, epochs, learning_rate, seed, report):
 
 def main(arguments=None):
     """Run the program; a UserError becomes one line and exit code 1."""
-    parser = argparse.ArgumentParser(
-        prog="python -m solar_tf.tuning",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program("solar_tf.tuning", __doc__)
     parser.add_argument("run", metavar="RUN", help="a trained run")
     parser.add_argument("rows", metavar="ROWS", help="a file of new rows")
     parser.add_argument("--epochs", type=int, default=EPOCHS, help=f"[{EPOCHS}]")

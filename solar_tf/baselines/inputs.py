@@ -68,11 +68,11 @@ def load_data(root, weighting="auto", idf_power=1.0):
         label_inputs = _matrix(*_ones(*words) if in_order else bags(*words), num_features)
     if kind != "dense" and not in_order:
         want_tfidf = weighting == "tfidf" or (weighting == "auto" and kind == "text")
-        have_tfidf = config.weighting == "tfidf"
+        have_power = config.idf_power if config.weighting == "tfidf" else 0
         train = splits["train"].inputs
         frequencies = np.bincount(train.indices, minlength=num_features)
         idf = features.inverse_frequencies(frequencies, train.shape[0])
-        factors = idf ** np.float32(want_tfidf * idf_power - have_tfidf)
+        factors = idf ** np.float32(want_tfidf * idf_power - have_power)
         for split in splits.values():
             split.inputs.data *= factors[split.inputs.indices]
         if label_inputs is not None and want_tfidf:

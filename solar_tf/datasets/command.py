@@ -9,7 +9,6 @@
 All formats of docs/data.md are recognised, compressed or not.
 """
 
-import argparse
 import os
 import sys
 
@@ -20,33 +19,19 @@ from solar_tf.datasets.dataset import open_files, open_named
 from solar_tf.datasets.formats import FORMATS
 from solar_tf.datasets.statistics import Frequencies
 from solar_tf.errors import UserError
+from solar_tf.programs import errors_explained, program
 
 
 def main(arguments=None):
     """Run the program; a UserError becomes one line and exit code 1."""
     args = _parser().parse_args(arguments)
-    try:
-        sys.exit(args.run(args))
-    except UserError as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("error: interrupted")
-    except BrokenPipeError:  # piped into head, say
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except OSError as error:
-        if error.errno is None:
-            raise
-        where = f"{error.filename}: " if error.filename else ""
-        sys.exit(f"error: {where}{error.strerror}: make room or give access, then run it again")
+    with errors_explained():
+        code = args.run(args)
+    sys.exit(code)
 
 
 def _parser():
-    parser = argparse.ArgumentParser(
-        prog="python -m solar_tf.datasets",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program("solar_tf.datasets", __doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = _add(commands, "list", _list, "the datasets that have a card")

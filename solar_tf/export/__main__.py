@@ -13,10 +13,10 @@ docs/export.md is about the first two; docs/engines.md says which engines were r
 they need to rank as infer.py does.
 """
 
-import argparse
 import importlib
 
-from solar_tf import cli
+from solar_tf.programs import errors_explained, program
+from solar_tf.rundir import searchable
 
 TARGETS = {  # the modules that have them
     "saved_model": "saved_model",
@@ -29,11 +29,7 @@ TARGETS = {  # the modules that have them
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(
-        "python -m solar_tf.export",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program("solar_tf.export", __doc__)
     targets = parser.add_subparsers(dest="target", required=True, metavar="TARGET")
     for name, module in TARGETS.items():
         target = importlib.import_module(f"solar_tf.export.{module}")
@@ -41,7 +37,8 @@ def main(arguments=None):
         target.add_arguments(part)
         part.set_defaults(export=target.export)
     options = vars(parser.parse_args(arguments))
-    with cli.errors_explained():
+    with errors_explained():
+        options["run"] = searchable(options["run"])
         options.pop("export")(**options)
 
 

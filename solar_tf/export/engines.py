@@ -21,7 +21,7 @@ ENGINES = {
 
 def add_arguments(parser):
     """The arguments of all engines."""
-    parser.add_argument("root", metavar="RUN", help="the run directory")
+    parser.add_argument("run", metavar="RUN", help="the run directory")
     parser.add_argument("out", metavar="OUT", help="a folder, or the address of a server")
     parser.add_argument("--name", default="solar", help="of the collection or index [solar]")
     parser.add_argument("--num_chunks", type=int, help="the first chunks only [all]")
@@ -35,7 +35,7 @@ def add_arguments(parser):
 
 def export(
     target,
-    root,
+    run,
     out,
     name="solar",
     num_chunks=None,
@@ -49,7 +49,7 @@ def export(
     engine = ENGINES[target](out, name)
     try:
         if query is not None:
-            queries = QueryVectors(root, num_chunks, top_buckets, score, evidence_floor)
+            queries = QueryVectors(run, num_chunks, top_buckets, score, evidence_floor)
             found = engine.search(*queries.encode(query), top_labels)
             title = queries.searcher.title
             rows = [
@@ -58,7 +58,7 @@ def export(
             ]
             say(table(("", "label", f"title, for {query!r}", "score"), rows))
             return found
-        vectors = LabelVectors(root, num_chunks)
+        vectors = LabelVectors(run, num_chunks)
         engine.write(vectors)
         say(
             f"{vectors.num_labels:,} labels of {len(vectors.chunks)} ones in {vectors.dim:,} "

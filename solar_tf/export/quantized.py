@@ -37,6 +37,8 @@ def export(target, run, out, precision="int8"):
     content = read_json(source.paths.config)
     files = [source.paths.root / name for name in content.get("files", {})]
     files += [source.paths.label_counts, *map(source.paths.index, chunks)]
+    if source.paths.attributes.exists():
+        files.append(source.paths.attributes)
     with progress(len(chunks), f"to {precision}", "chunk") as bar:
         for path in files:
             new = copy.root / source.paths.name_of(path)
@@ -59,7 +61,8 @@ def export(target, run, out, precision="int8"):
     if changes.segments:
         with delta.changing(made) as none:
             titles = changes.titles.decode().split("\n")[:-1]
-            delta.append(made, none, titles, changes.buckets, changes.removed)
+            changed = changes.buckets, changes.removed, changes.attributes
+            delta.append(made, none, titles, *changed)
     _report(source, made, chunks)
 
 

@@ -9,13 +9,12 @@ label frequency, sample queries, geometry and set-up. What a run does not have y
 after infer.py there is all of it, and baselines join as they are run.
 """
 
-import argparse
 from pathlib import Path
 
-from solar_tf.cli import errors_explained
 from solar_tf.console import say
 from solar_tf.datasets.formats import open_source
 from solar_tf.errors import UserError
+from solar_tf.programs import errors_explained, program
 from solar_tf.report.facts import gather
 from solar_tf.report.page import page
 from solar_tf.report.sections import build
@@ -49,11 +48,7 @@ def open_test(run, path, format="auto"):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(
-        prog="python -m solar_tf.report",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program("solar_tf.report", __doc__)
     parser.add_argument("run", metavar="RUN", help="a run directory after preprocess.py")
     parser.add_argument("--out", help="the page's path [RUN/report.html]")
     parser.add_argument("--test", help="the run's test file, for the texts of sample queries")

@@ -7,20 +7,14 @@
 Takes a few minutes on one core and 2 GB of memory.
 """
 
-import argparse
-
-from solar_tf.cli import errors_explained
 from solar_tf.console import say
+from solar_tf.programs import errors_explained, program
 from solar_tf.rundir import atomic_write
 from solar_tf.theory import findings
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(
-        prog="python -m solar_tf.theory",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program("solar_tf.theory", __doc__)
     parser.add_argument("--out", default="theory.html", help="the page's path [theory.html]")
     parser.add_argument("--markdown", help="write it as Markdown as well")
     parser.add_argument("--quick", action="store_true", help="small sizes only")

@@ -14,17 +14,20 @@ from solar_tf.rundir import read_arrays, write_arrays
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """The same titles, once as counts and once as TF-IDF."""
+    """The same titles as counts, as TF-IDF, and with the square of the IDF."""
     folder = write_titles(tmp_path_factory.mktemp("titles"), 200, 40)
-    roots = {name: tmp_path_factory.mktemp(name) for name in ("counts", "tfidf")}
-    for name, root in roots.items():
-        preprocess(root, open_titles(folder), small_config(weighting=name, num_chunks=1), 1)
+    settings = {"counts": {}, "tfidf": {}, "squared": {"weighting": "tfidf", "idf_power": 2.0}}
+    roots = {name: tmp_path_factory.mktemp(name) for name in settings}
+    for name, changes in settings.items():
+        config = small_config(**{"weighting": name, "num_chunks": 1, **changes})
+        preprocess(roots[name], open_titles(folder), config, 1)
     return roots
 
 
 @pytest.mark.parametrize("weighting", ["counts", "tfidf", "auto"])
-def test_either_run_gives_either_weighting(runs, weighting):
-    first, second = (load_data(root, weighting) for root in runs.values())
+@pytest.mark.parametrize("other", ["tfidf", "squared"])
+def test_every_run_gives_every_weighting(runs, weighting, other):
+    first, second = (load_data(runs[name], weighting) for name in ("counts", other))
     for a, b in ((first.train, second.train), (first.test, second.test)):
         np.testing.assert_allclose(a.inputs.toarray(), b.inputs.toarray(), rtol=1e-5)
         assert (a.labels != b.labels).nnz == 0

@@ -43,19 +43,21 @@ def test_files_that_differ_from_the_card_end_in_an_error(folder, capsys):
     text = (folder / "planted" / "train.txt").read_text()
     (folder / "short.txt").write_text("".join(text.splitlines(True)[:-1]))
     files = "short.txt", "planted/test.txt", "--labels", "planted/labels.txt", "--workers", 1
-    assert run("verify", "planted", *files).startswith(
-        "error: short.txt: not as the card of planted says (train"
-    )
-    assert "DIFFERS" in capsys.readouterr().out
+    assert run("verify", "planted", *files) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("error: short.txt: not as the card of planted says (train")
+    assert "DIFFERS" in said.out
 
 
 def test_the_xml_repos_files_are_verified_by_name(folder, capsys):
     rows = [f"{i % 3993} {i % 5000}:1\n" for i in range(15539)]
     (folder / "train.txt").write_text("15539 5000 3993\n" + "".join(rows))
     (folder / "test.txt").write_text("3809 5000 3993\n" + "".join(rows[:3809]))
-    code = run("verify", "eurlex-4k", "train.txt", "test.txt", "--workers", 1)
-    assert code.startswith("error: train.txt: not as the card of Eurlex-4K says (labels per query)")
-    lines = capsys.readouterr().out.splitlines()
+    assert run("verify", "eurlex-4k", "train.txt", "test.txt", "--workers", 1) == 1
+    said = capsys.readouterr()
+    message = "error: train.txt: not as the card of Eurlex-4K says (labels per query)"
+    assert said.err.startswith(message)
+    lines = said.out.splitlines()
     verdict = {
         line.split("|")[1].strip(): line.split("|")[-2].strip() for line in lines if "|" in line
     }
@@ -75,11 +77,12 @@ def test_the_xml_repos_files_are_verified_by_name(folder, capsys):
         (["synthesize", "--rows", "5", "--labels", "5", "--out", "/proc/x/y"], "/proc/x"),
     ],
 )
-def test_a_mistake_is_one_clear_line(folder, arguments, message):
-    code = run(*arguments)
-    assert code.startswith("error: ")
-    assert message in code
-    assert "\n" not in code
+def test_a_mistake_is_one_clear_line(folder, capsys, arguments, message):
+    assert run(*arguments) == 1
+    line = capsys.readouterr().err
+    assert line.startswith("error: ")
+    assert message in line
+    assert line.count("\n") == 1
 
 
 def test_all_cards_are_listed(folder, capsys):

@@ -8,9 +8,9 @@ from solar_tf.reproduce.costs import MEASURED_SECONDS, costs
 
 @pytest.fixture
 def quick(monkeypatch):
-    from solar_tf import estimate
+    from solar_tf import measuring
 
-    monkeypatch.setattr(estimate, "MEASURE_SECONDS", 0.01)
+    monkeypatch.setattr(measuring, "MEASURE_SECONDS", 0.01)
 
 
 def test_runs_are_listed_with_time_and_disk_and_nothing_is_written(reproduced, quick, tmp_path):
