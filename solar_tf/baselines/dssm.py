@@ -74,8 +74,8 @@ class Dssm(TitleBaseline):
     presets = {
         "debian": SMALL,
         "debian_softmax": SMALL | SOFTMAX | {"pairs": "one", "epochs": 12, "dim": 512},
-        "books": SMALL | {"epochs": 3},
-        "books_softmax": SMALL | SOFTMAX | {"epochs": 3},
+        "books200k": SMALL | {"epochs": 3},
+        "books200k_softmax": SMALL | SOFTMAX | {"epochs": 3},
     }
 
     def fit(self, data, folder):

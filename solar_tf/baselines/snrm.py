@@ -46,15 +46,16 @@ class SnrmSettings(PairSettings):
     )
 
 
+SMALL = {
+    "dim": 64, "hidden": 128, "narrow": 64, "width": 2000, "batch_size": 256, "epochs": 6,
+    "learning_rate": 1e-3, "pairs": "one", "same_title": "drop", "most": 200,
+}  # fmt: skip
+
+
 class Snrm(TitleBaseline):
     title = "SNRM"
     Settings = SnrmSettings
-    presets = {
-        "debian": {
-            "dim": 64, "hidden": 128, "narrow": 64, "width": 2000, "batch_size": 256, "epochs": 6,
-            "learning_rate": 1e-3, "pairs": "one", "same_title": "drop", "most": 200,
-        },
-    }  # fmt: skip
+    presets = {"debian": SMALL, "books200k": SMALL | {"epochs": 3}}
 
     def fit(self, data, folder):
         pairs = Pairs(data, self.settings)

@@ -50,19 +50,21 @@ def main():
     from solar_tf.errors import UserError
     from solar_tf.presets import load_preset
 
+    dataset = cli.open_dataset(FLAGS.name)
+    preset = FLAGS.preset or dataset.preset
     wish = plan.Wish(
         plan.parse_tables(FLAGS.table),
         plan.parse_models(FLAGS.models),
         plan.parse_settings(FLAGS.set),
         FLAGS.ablation_chunks,
+        preset,
     )
     known = paper.DATASETS
     if FLAGS.paper_dataset and FLAGS.paper_dataset not in known:
         raise UserError(f"--paper_dataset {FLAGS.paper_dataset}: choose of {', '.join(known)}")
-    dataset = cli.open_dataset(FLAGS.name)
     if dataset.test is None:
         raise UserError(f"{dataset.name}: no test rows to evaluate on: give --test")
-    config = load_preset(FLAGS.preset or dataset.preset, **cli.config_flags())
+    config = load_preset(preset, **cli.config_flags())
     by_card = {facts.card: key for key, facts in known.items()} if not FLAGS.train else {}
     paper_dataset = FLAGS.paper_dataset or by_card.get(dataset.name)
     folder, runs = plan.Folder(FLAGS.out), plan.plan(wish, config)

@@ -30,7 +30,7 @@ def execute(runs, folder, dataset, wish, trainers=None, workers=None):
                 failed[planned.name, name] = "not part of this version"
                 continue
             try:
-                make_baseline(root, name, wish.settings.get(name, {}))
+                make_baseline(root, name, wish)
             except UserError as error:  # one that is not there does not stop the others
                 failed[planned.name, name] = str(error)
                 say(f"{name}: not run: {error}")
@@ -70,13 +70,20 @@ def solar_is_done(run, planned):
     return all(run.paths.metrics(e.num_chunks).exists() for e in planned.evaluations)
 
 
-def make_baseline(root, name, settings):
+def make_baseline(root, name, wish):
     from solar_tf.baselines.runner import run_baseline
 
     run, kind = open_run(root), baseline_class(name)
     if not baseline_is_done(run, name):
         stamp(run, name)
-    run_baseline(root, name, typed_settings(kind.Settings, settings))
+    run_baseline(root, name, baseline_settings(kind, wish.preset, wish.settings.get(name, {})))
+
+
+def baseline_settings(kind, preset, texts):
+    """A baseline's own paper's settings, those for data of a preset's size, and then the user's."""
+    given = typed_settings(kind.Settings, texts)
+    chosen = {name: getattr(given, name) for name in texts}
+    return dataclasses.replace(given, **(kind.presets.get(preset, {}) | chosen))
 
 
 def baseline_is_done(run, name):

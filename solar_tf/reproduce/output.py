@@ -4,6 +4,7 @@ import dataclasses
 import os
 
 from solar_tf import paper
+from solar_tf.baselines import baseline_class
 from solar_tf.provenance import machine
 from solar_tf.report import figures
 from solar_tf.report.page import figure, grid, page, paragraph
@@ -11,7 +12,7 @@ from solar_tf.report.results import baseline_results, solar_results
 from solar_tf.report.svg import Chart
 from solar_tf.reproduce import compare, samples
 from solar_tf.reproduce.execution import main_run
-from solar_tf.reproduce.plan import MAIN, ablation, ablation_counts
+from solar_tf.reproduce.plan import BASELINE_ROWS, MAIN, ablation, ablation_counts
 from solar_tf.rundir import atomic_write, open_run, write_json
 from solar_tf.tables import Table
 
@@ -51,7 +52,7 @@ def _compared(table, run, folder, wish, config, dataset, paper_dataset, reasons)
         quoted = None
     if quoted:
         compare.judge(table, rows, quoted)
-    shown = compare.render(table, rows, dataset.name, quoted)
+    shown = compare.render(table, rows, dataset.name, quoted, _preset_notes(table, wish))
     content = {
         "table": table,
         "dataset": dataset.name,
@@ -60,6 +61,21 @@ def _compared(table, run, folder, wish, config, dataset, paper_dataset, reasons)
         "rows": [dataclasses.asdict(row) for row in rows],
     }
     return Outcome(table, [shown], content)
+
+
+def _preset_notes(table, wish):
+    """Which baselines did not run with their own paper's settings."""
+    titles = [
+        title
+        for name, title in BASELINE_ROWS.get(table, {}).items()
+        if name in wish.models and wish.preset in baseline_class(name).presets
+    ]
+    if not titles:
+        return []
+    return [
+        f"{', '.join(titles)} with the settings of their preset {wish.preset}, for data of this "
+        "size (docs/title_baselines.md)."
+    ]
 
 
 def _table_5(run, dataset, reasons):

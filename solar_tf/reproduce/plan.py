@@ -60,6 +60,7 @@ class Wish:
     models: tuple = MODELS
     settings: dict = field(default_factory=dict)  # of baselines: {name: {setting: value}}
     ablation_chunks: int = ABLATION_CHUNKS
+    preset: str | None = None  # of the dataset: baselines that have one of this name take it
 
 
 class Folder:

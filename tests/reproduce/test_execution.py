@@ -7,7 +7,13 @@ from solar_tf.baselines import baseline_class
 from solar_tf.errors import UserError
 from solar_tf.provenance import commit
 from solar_tf.reproduce import plan
-from solar_tf.reproduce.execution import commits, execute, main_run, typed_settings
+from solar_tf.reproduce.execution import (
+    baseline_settings,
+    commits,
+    execute,
+    main_run,
+    typed_settings,
+)
 from solar_tf.rundir import read_json, write_json
 
 
@@ -86,3 +92,11 @@ def test_settings_get_their_types():
         typed_settings(kind, {"trees": "3"})
     with pytest.raises(UserError, match="learners is of type int, not 'many'"):
         typed_settings(kind, {"learners": "many"})
+
+
+def test_baselines_take_their_preset_of_the_datasets_and_then_what_is_set():
+    kind = baseline_class("dssm")
+    assert baseline_settings(kind, "books", {}) == kind.Settings()  # the paper's
+    small = kind.Settings(**kind.presets["debian"])
+    assert baseline_settings(kind, "debian", {}) == small
+    assert baseline_settings(kind, "debian", {"dim": "8"}) == dataclasses.replace(small, dim=8)

@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import re
 import shutil
@@ -90,3 +91,12 @@ def test_wrong_wishes_end_with_one_line(tmp_path, flags, message):
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {message}")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_table_says_which_baselines_have_settings_for_small_data(reproduced):
+    folder, wish, config, dataset, failed = reproduced
+    wish = dataclasses.replace(wish, models=plan.MODELS, preset="debian")
+    first, second, *_ = output.collect(folder, wish, config, dataset, None, failed)
+    note = "DSSM, GLaS, SNRM with the settings of their preset debian"
+    assert any(text.startswith(note) for text in first.tables[0].notes)
+    assert not any("their preset" in text for text in second.tables[0].notes)
