@@ -65,7 +65,7 @@ def main():
 
     on, run = machine(), open_run(arguments.run)
     baseline = Dssm.load(run.paths.baseline(arguments.model) / "model")
-    data = load_data(arguments.run, baseline.settings.weighting)
+    data = load_data(arguments.run, baseline.settings.weighting, baseline.settings.idf_power)
     rows, exact = [], None
     for method in METHODS:
         row, ids = measure(baseline, data, method)

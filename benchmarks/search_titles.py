@@ -72,7 +72,7 @@ def main():
     for text in arguments.settings or [""]:
         given = parse_settings(text, kind)
         baseline = kind(kind.Settings(**given))
-        data = load_data(arguments.run, baseline.settings.weighting)
+        data = load_data(arguments.run, baseline.settings.weighting, baseline.settings.idf_power)
         data = hold_out(data, arguments.held_out, limit=arguments.rows)
         if (arguments.name, given, len(data.train)) in tried:
             continue

@@ -163,8 +163,8 @@ def preprocessed(titles, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def trained(titles, tmp_path_factory):
-    """A run after stage 2; stage 3 may write to it."""
+def trained_once(titles, tmp_path_factory):
+    """A run after stage 2; not to be changed."""
     from solar_tf.preprocessing import preprocess
     from solar_tf.training import train
 
@@ -172,6 +172,15 @@ def trained(titles, tmp_path_factory):
     run = preprocess(root, open_titles(titles), small_config(), 1)
     train(root)
     return run
+
+
+@pytest.fixture(scope="module")
+def trained(trained_once, tmp_path_factory):
+    """A copy of it for the tests of one file, where stage 3 may write."""
+    from solar_tf.rundir import open_run
+
+    root = tmp_path_factory.mktemp("trained") / "run"
+    return open_run(shutil.copytree(trained_once.paths.root, root))
 
 
 class TrainedRuns:
@@ -202,9 +211,9 @@ class TrainedRuns:
 
 
 @pytest.fixture(scope="session")
-def trained_runs(tmp_path_factory, titles, trained):
+def trained_runs(tmp_path_factory, titles, trained_once):
     """Runs of kind counts, tfidf and dense; not to be changed."""
-    return TrainedRuns(tmp_path_factory.mktemp("runs"), titles, trained)
+    return TrainedRuns(tmp_path_factory.mktemp("runs"), titles, trained_once)
 
 
 @pytest.fixture

@@ -148,3 +148,15 @@ def test_a_run_in_a_store_is_copied_first(root):
         check(root)
     pull = f"python -m solar_tf.transfer pull {url} FOLDER"
     assert str(found.value) == f"{url}: this needs the run in a folder: {pull}"
+
+
+def test_attributes_of_labels_are_verified(whole, tmp_path):
+    root = shutil.copytree(whole, tmp_path / "run")
+    path = root / "attributes.tsv"
+    path.write_text("kind\n" + "even\nodd\n" * 20)
+    report = check(root)
+    assert report.problems == []
+    assert path in report.seen
+    path.write_text("kind\n" + "even\nodd\n" * 19)
+    (problem,) = check(root).problems
+    assert str(path) in problem

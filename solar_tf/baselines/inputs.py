@@ -52,10 +52,14 @@ class Data:
         return inverse_propensity(self.label_counts, len(self.train), *self.propensity)
 
 
-def load_data(root, weighting="auto", idf_power=1.0):
-    """The Data of a preprocessed run; `weighting` is auto, tfidf, counts or words."""
+def load_data(root, weighting="auto", idf_power=0.0):
+    """The Data of a preprocessed run.
+
+    `weighting` is auto, tfidf, counts or words, and an `idf_power` of 0 that of the run.
+    """
     run = open_run(root)
     dataset, config = run.dataset, run.config
+    idf_power = idf_power or config.idf_power
     kind, num_features = dataset["kind"], dataset["num_features"]
     if not run.summary["train"]["rows"] or not run.summary["test"]["rows"]:
         raise UserError(f"{root}: baselines need training and test rows: give preprocess.py both")

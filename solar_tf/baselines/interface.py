@@ -45,7 +45,11 @@ class Settings(PlainSettings):
         choices=("auto", "counts", "tfidf"),
     )
     idf_power: float = setting(
-        1.0, "ours", "power of the IDF in tfidf: above 1, frequent words fade further"
+        0.0,
+        "ours",
+        "power of the IDF in tfidf: above 1, frequent words fade further; 0: that of the run, so "
+        "that SOLAR and its baselines have the same features",
+        least=0,
     )
     seed: int = setting(0, "ours", "of everything random", least=0)
 

@@ -27,7 +27,7 @@ def runs(tmp_path_factory):
 @pytest.mark.parametrize("weighting", ["counts", "tfidf", "auto"])
 @pytest.mark.parametrize("other", ["tfidf", "squared"])
 def test_every_run_gives_every_weighting(runs, weighting, other):
-    first, second = (load_data(runs[name], weighting) for name in ("counts", other))
+    first, second = (load_data(runs[name], weighting, 1) for name in ("counts", other))
     for a, b in ((first.train, second.train), (first.test, second.test)):
         np.testing.assert_allclose(a.inputs.toarray(), b.inputs.toarray(), rtol=1e-5)
         assert (a.labels != b.labels).nnz == 0
@@ -42,6 +42,13 @@ def test_a_power_of_the_idf_fades_frequent_words(runs):
     product = counts.copy()
     product.data = once.data**2 / counts.data  # no word occurs twice in these titles
     np.testing.assert_allclose(twice.toarray(), scale_rows(product).toarray(), rtol=1e-4)
+
+
+def test_the_power_is_the_runs_unless_another_is_given(runs):
+    own, given = load_data(runs["squared"]), load_data(runs["tfidf"], idf_power=2)
+    np.testing.assert_allclose(own.test.inputs.toarray(), given.test.inputs.toarray(), rtol=1e-4)
+    once = load_data(runs["tfidf"])
+    assert np.abs(own.test.inputs - once.test.inputs).max() > 0.01
 
 
 def test_rows_are_the_titles(runs):

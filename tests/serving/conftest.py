@@ -27,9 +27,9 @@ def run_with_attributes(copied_run):
 
 
 @pytest.fixture(scope="session")
-def server(trained, tmp_path_factory):
+def server(trained_once, tmp_path_factory):
     """A server that tests share, on a run of its own with attributes."""
-    root = shutil.copytree(trained.paths.root, tmp_path_factory.mktemp("served") / "topics")
+    root = shutil.copytree(trained_once.paths.root, tmp_path_factory.mktemp("served") / "topics")
     write_attributes(root / "attributes.tsv")
     with serving(root) as running:
         yield running
