@@ -121,7 +121,8 @@ def test_workers_and_blocks_do_not_change_the_predictions(results, trained, tmp_
         if name.endswith("ids"):
             np.testing.assert_array_equal(again[name], expected, err_msg=name)
         else:
-            np.testing.assert_allclose(again[name], expected, rtol=1e-6, err_msg=name)
+            # Products of other batches are rounded otherwise, on some processors.
+            np.testing.assert_allclose(again[name], expected, rtol=1e-5, err_msg=name)
     assert not run.paths.scratch.exists()
 
 
