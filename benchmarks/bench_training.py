@@ -139,7 +139,7 @@ def main():
         processes = {}
         for name in group:
             command = [sys.executable, __file__, "--serve", name] + ["--small"] * args.small
-            env = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"}
+            env = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "1"}
             processes[name] = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
             )

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as the stage programs, to the last digit
 ROOT = Path(__file__).parent.parent
 SMALL = {
     "num_chunks": 3,
