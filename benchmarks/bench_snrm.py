@@ -93,6 +93,7 @@ def main():
     parser.add_argument("--run", required=True)
     parser.add_argument("--l1", default=WEIGHTS, help="weights, with commas between")
     parser.add_argument("--preset", help="of the other settings; the paper's by default")
+    parser.add_argument("--epochs", type=int, help="fewer or more than the preset's")
     parser.add_argument("--plot", type=Path, help="an .svg file")
     arguments = parser.parse_args()
 
@@ -100,6 +101,8 @@ def main():
 
     on = machine()
     settings = Snrm.presets[arguments.preset] if arguments.preset else {}
+    if arguments.epochs:
+        settings = settings | {"epochs": arguments.epochs}
     weights = [float(weight) for weight in arguments.l1.split(",")]
     rows, result = collect(arguments.run, weights, settings)
     write_results("snrm", rows, on)

@@ -6,6 +6,8 @@ O(sqrt(N) dim) a query. `hnsw` is faiss's graph, O(log N) hops, with the setting
 Everything an index knows is plain arrays.
 """
 
+import logging
+
 import numpy as np
 
 from solar_tf.baselines.clusters import balanced_clusters
@@ -22,11 +24,7 @@ def choose_method(method, num_labels):
         return method
     if num_labels <= EXACT_LABELS:
         return "exact"
-    try:
-        import faiss  # noqa: F401
-    except ImportError:
-        return "clusters"
-    return "hnsw"
+    return "hnsw" if _faiss() else "clusters"
 
 
 def make_index(vectors, method, seed):
@@ -35,7 +33,7 @@ def make_index(vectors, method, seed):
     if method == "exact":
         return {"index_exact": known, "index_vectors": vectors[known]}
     if method == "hnsw":
-        faiss = _faiss()
+        faiss = _required_faiss()
         graph = faiss.IndexHNSWFlat(vectors.shape[1], HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
         graph.hnsw.efConstruction = HNSW_BUILD
         graph.add(vectors[known])
@@ -73,7 +71,7 @@ class Exact:
 class Hnsw:
     def __init__(self, arrays):
         self.labels = arrays["index_hnsw"]
-        self.graph = _faiss().deserialize_index(arrays["index_graph"])
+        self.graph = _required_faiss().deserialize_index(arrays["index_graph"])
 
     def search(self, queries, count):
         self.graph.hnsw.efSearch = max(HNSW_SEARCH, count)
@@ -126,8 +124,16 @@ def _padded(found, count):
 
 
 def _faiss():
+    """The package, or None where it is not installed."""
+    logging.getLogger("faiss").setLevel(logging.WARNING)  # it says which build it has loaded
     try:
         import faiss
     except ImportError:
-        raise UserError("--search hnsw needs faiss-cpu: pip install 'solar-tf[baselines]'")
+        return None
     return faiss
+
+
+def _required_faiss():
+    if faiss := _faiss():
+        return faiss
+    raise UserError("--search hnsw needs faiss-cpu: pip install 'solar-tf[baselines]'")
