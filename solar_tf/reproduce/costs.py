@@ -8,7 +8,7 @@ from solar_tf.rundir import open_run
 from solar_tf.tables import Table
 
 # Seconds of a fit on the embedded default, 48,344 rows and 42,242 labels, on two cores that other
-# work shared (benchmarks/results/reproduction/debian). Costs grow with the rows, or a little faster.
+# work shared (benchmarks/results/reproduction/debian). They grow with the rows, or a little faster.
 MEASURED_ROWS = 48_344
 MEASURED_SECONDS = {
     "annexml": 115,
