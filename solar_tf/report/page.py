@@ -2,8 +2,30 @@
 
 import html
 
-LIGHT = ["#2563a8", "#d9541e", "#2b8a57", "#8b4bb0", "#a8780c", "#c23b63", "#0f8b96", "#6b6f76"]
-DARK = ["#6fb1f5", "#ff9466", "#63cf94", "#c99bea", "#e3b84d", "#ff86a8", "#4fd0da", "#a7abb3"]
+LIGHT = [
+    "#2563a8",
+    "#d9541e",
+    "#2b8a57",
+    "#8b4bb0",
+    "#a8780c",
+    "#c23b63",
+    "#0f8b96",
+    "#6b6f76",
+    "#6f7a12",
+    "#7d4a33",
+]
+DARK = [
+    "#6fb1f5",
+    "#ff9466",
+    "#63cf94",
+    "#c99bea",
+    "#e3b84d",
+    "#ff86a8",
+    "#4fd0da",
+    "#a7abb3",
+    "#c3cf62",
+    "#d9a58c",
+]
 
 STYLE = """
 :root{color-scheme:light dark;--paper:#fcfcfa;--card:#fff;--ink:#1d2126;--soft:#626a73;

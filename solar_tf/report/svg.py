@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 WIDTH, HEIGHT = 480, 270
 LEFT, RIGHT, TOP, BOTTOM = 54, 12, 10, 38
-COLOURS = 8
+COLOURS = 10  # two scores of SOLAR, and the eight baselines
 LETTER = 5.6  # mean width of one at the labels' size
 LABEL = 12  # height of one
 
