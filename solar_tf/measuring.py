@@ -6,7 +6,6 @@ scaled by the number of operations, where it does not.
 
 import dataclasses
 import functools
-import itertools
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ import tensorflow as tf
 from solar_tf import hashing, retrieval
 from solar_tf.batches import read_batches
 from solar_tf.cli import load_tensorflow
-from solar_tf.datasets.source import Source
+from solar_tf.datasets.head import Head
 from solar_tf.index import build_index
 from solar_tf.model import ChunkModel, inputs_of
 from solar_tf.preprocessing import make_run
@@ -48,21 +47,6 @@ class Sample:
         return len(self.batch.get("ids", ())) / (len(self.batch["bucket_splits"]) - 1)
 
 
-@dataclass(frozen=True)
-class _Head:
-    """The first blocks of a source."""
-
-    source: Source
-    num_blocks: int
-    num_rows = None
-
-    def blocks(self, rows_per_block):
-        return itertools.islice(self.source.blocks(rows_per_block), self.num_blocks)
-
-    def __getattr__(self, name):
-        return getattr(object.__getattribute__(self, "source"), name)
-
-
 def take_sample(dataset, config, workers):
     """Run stage 1 on a few blocks, then on three times as many; and count all rows."""
     sources = [source for source in (dataset.train, dataset.test) if source]
@@ -70,7 +54,7 @@ def take_sample(dataset, config, workers):
     took, read = [], []  # seconds and rows
     with tempfile.TemporaryDirectory() as folder:
         for blocks in (workers, 3 * workers):
-            heads = dict(zip(("train", "test"), (_Head(s, blocks) for s in sources), strict=False))
+            heads = dict(zip(("train", "test"), (Head(s, blocks) for s in sources), strict=False))
             part = dataclasses.replace(dataset, **heads, filter_path=None)
             began = time.perf_counter()
             run = make_run(Path(folder, str(blocks)), part, config, workers)
