@@ -64,6 +64,11 @@ class SolarConfig(PlainSettings):
     bias_start: str = _field(
         "zeros", "ours", "output bias at the start: zeros, or log_odds of each bucket's frequency"
     )
+    input_start: str = _field(
+        "random",
+        "ours",
+        "input layer at the start: random, or along the gradient of all rows, one pass more",
+    )
     own_label: str = _field(
         "leave",
         "ours",
@@ -103,6 +108,7 @@ CHOICES = {
     "optimizer": ("lazy_adam", "adam"),
     "weighting": ("counts", "tfidf"),
     "bias_start": ("zeros", "log_odds"),
+    "input_start": ("random", "gradient"),
     "own_label": ("leave", "add"),
 }
 MAY_BE_ZERO = ("dropout", "input_dropout", "seed")  # of the numbers

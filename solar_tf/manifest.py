@@ -12,7 +12,8 @@ from solar_tf.storage import read_json
 
 FORMAT = 2  # of the run directory as a whole
 READABLE = (1, 2)  # format 1 has no manifest: only some of its files carry checksums
-ADDED = ("own_label", "idf_power")  # options that came after format 2, whose first runs lack them
+# Options that came after format 2, whose first runs lack them.
+ADDED = ("own_label", "idf_power", "input_start")
 KINDS = ("text", "sparse", "dense")
 
 

@@ -105,7 +105,7 @@ class ChunkModel(keras.Model):
             hidden *= mask
         logits = self._matmul(hidden, self.output_kernel) + self.output_bias
 
-        targets = tf.stack([_row_ids(batch["bucket_splits"]), batch["buckets"]], axis=1)
+        targets = tf.stack([row_ids(batch["bucket_splits"]), batch["buckets"]], axis=1)
         scale = 1 / tf.cast(tf.shape(logits)[0], tf.float32)
         probabilities = tf.sigmoid(logits)
         loss = scale * self._cross_entropy(logits, probabilities, targets)
@@ -127,7 +127,7 @@ class ChunkModel(keras.Model):
             self._adam(self.hidden_kernel, gradient, learning_rate)
         else:
             # Each token's share of the error, summed over the tokens that are the same.
-            rows = tf.gather(error_hidden, _row_ids(batch["row_splits"])) * values[:, None]
+            rows = tf.gather(error_hidden, row_ids(batch["row_splits"])) * values[:, None]
             ids, places = tf.unique(batch["ids"])
             if self.config.optimizer == "adam":
                 gradient = tf.math.unsorted_segment_sum(
@@ -214,7 +214,7 @@ def _hidden_sums(batch, values, kernel, bias, matmul):
         return matmul(batch["dense"], kernel) + bias
     rows = tf.gather(kernel, batch["ids"]) * values[:, None]
     splits = batch["row_splits"]
-    return tf.math.unsorted_segment_sum(rows, _row_ids(splits), tf.size(splits) - 1) + bias
+    return tf.math.unsorted_segment_sum(rows, row_ids(splits), tf.size(splits) - 1) + bias
 
 
 def inputs_of(batch):
@@ -226,18 +226,6 @@ def _given(array):
     return lambda shape, dtype=None: tf.ensure_shape(tf.constant(array), shape)
 
 
-def _row_ids(splits):
+def row_ids(splits):
     """The row of each of the flat entries that `splits` [batch + 1] divides into rows."""
     return tf.ragged.row_splits_to_segment_ids(splits, out_type=tf.int32)
-
-
-def log_odds(label_buckets, label_counts, num_rows, num_buckets):
-    """Output bias from which a chunk starts at its buckets' training frequency. [B] float32.
-
-    A bucket is on unless all of its labels are off; labels are taken as independent.
-    """
-    off = np.log1p(-np.minimum(label_counts, num_rows) / (num_rows + 1))
-    off = np.bincount(label_buckets, weights=off, minlength=num_buckets)
-    least = 0.5 / (num_rows + 1)  # never is never certain, nor is always
-    frequency = np.clip(-np.expm1(off), least, 1 - least)
-    return np.log(frequency / (1 - frequency)).astype(np.float32)

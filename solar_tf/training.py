@@ -6,6 +6,7 @@ chunk ends with the same weights as an unbroken one.
 """
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import importlib.util
@@ -22,8 +23,9 @@ from solar_tf.cli import load_tensorflow
 from solar_tf.console import progress, say, seconds, table
 from solar_tf.errors import UserError
 from solar_tf.estimate import choose_trainers
-from solar_tf.model import ChunkModel, inputs_of, log_odds
+from solar_tf.model import ChunkModel, inputs_of
 from solar_tf.rundir import atomic_folder, claim, open_run, sweep, write_json
+from solar_tf.starts import log_odds, start_input_layer
 from solar_tf.weights import (
     NAMES,
     load_weights,
@@ -141,20 +143,16 @@ class ChunkTrainer:
                     "--tensorboard needs TensorBoard: pip install solar-tf[tensorboard]"
                 )
             self.writer = tf.summary.create_file_writer(str(run.paths.tensorboard(chunk)))
-        if not self._resume() and run.config.bias_start == "log_odds":
-            self._start_bias()
+        if not self._resume():
+            if run.config.bias_start == "log_odds":
+                self._start_bias()
+            if run.config.input_start == "gradient":
+                self._start_input()
 
     def train(self):
-        with (
-            progress(
-                self.total_steps * self.run.config.batch_size,
-                f"chunk {self.chunk}",
-                "row",
-                self.model.step.numpy() * self.run.config.batch_size,
-                self.line,
-            ) as bar,
-            damage_explained(*self.sources["paths"], *self.sources.get("dense_paths", ())),
-        ):
+        size = self.run.config.batch_size
+        done = size * self.model.step.numpy()
+        with self._counted(f"chunk {self.chunk}", size * self.total_steps, done) as bar:
             while self.epoch < self.run.config.epochs:
                 self._train_epoch(self._batches(self.epoch, self.batch), bar)
         self._finish()
@@ -256,6 +254,27 @@ class ChunkTrainer:
         )
         start = log_odds(buckets, counts, self.rows, self.run.config.num_buckets)
         self.model.output_bias.assign(start)
+
+    def _start_input(self):
+        """One pass over the rows, whose time is part of the first epoch's."""
+        began = time.perf_counter()
+        batches = read_batches(**self.sources, batch_size=self.run.config.batch_size)
+        with self._counted(f"chunk {self.chunk}: start", self.rows) as bar:
+
+            def told():
+                for batch in batches:
+                    yield batch
+                    bar.update(self.run.config.batch_size)
+
+            start_input_layer(self.model, told())
+        self.epoch_seconds = time.perf_counter() - began
+
+    @contextlib.contextmanager
+    def _counted(self, name, rows, done=0):
+        """A bar of rows, while damage of the records that they come from is explained."""
+        paths = *self.sources["paths"], *self.sources.get("dense_paths", ())
+        with progress(rows, name, "row", done, self.line) as bar, damage_explained(*paths):
+            yield bar
 
     # Checkpoints.
 

@@ -65,6 +65,7 @@ LAYERS = [
     "adam",
     "batches",
     "model",
+    "starts",
     "measuring",
     "estimate",
     "training",

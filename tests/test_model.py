@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from solar_tf.config import SolarConfig
-from solar_tf.model import ChunkModel, inputs_of, log_odds
+from solar_tf.model import ChunkModel, inputs_of
 from solar_tf.weights import NAMES
 
 INPUT_DIM, HIDDEN_DIM, NUM_BUCKETS = 13, 7, 11
@@ -372,31 +372,3 @@ def test_full_precision_multiplies_in_float32():
 
 def test_the_state_is_every_weight_and_its_two_moments():
     assert {*make_model().state()} == {name + part for name in NAMES for part in ("", ".m", ".v")}
-
-
-def frequencies(bias):
-    return 1 / (1 + np.exp(-np.float64(bias)))
-
-
-def test_log_odds_of_labels_alone_in_their_buckets_are_their_counted_frequencies():
-    counts = np.array([0, 1, 40, 99, 100])
-    bias = log_odds(np.array([4, 3, 2, 1, 0]), counts, 100, 6)
-    assert bias.dtype == np.float32
-    np.testing.assert_allclose(frequencies(bias)[[3, 2, 1, 0]], counts[1:] / 101, rtol=1e-5)
-    assert (frequencies(bias)[4:] < 1 / 101).all()  # never seen, or no bucket of any label
-    assert np.isfinite(bias).all()
-
-
-def test_log_odds_of_shared_buckets_are_those_of_the_counted_or():
-    generator = np.random.default_rng(0)
-    buckets = generator.integers(0, 8, 40)
-    rows = generator.random((20_000, 40)) < generator.uniform(0, 0.2, 40)
-    counted = [rows[:, buckets == bucket].any(axis=1).mean() for bucket in range(8)]
-    bias = log_odds(buckets, rows.sum(axis=0), len(rows), 8)
-    np.testing.assert_allclose(frequencies(bias), counted, atol=0.01)
-
-
-def test_a_bucket_that_is_always_on_starts_at_a_finite_bias():
-    always = log_odds(np.zeros(4, np.int32), np.full(4, 100_000), 100_000, 2)
-    assert np.isfinite(always).all()
-    assert always[0] > 10 > -10 > always[1]

@@ -55,7 +55,8 @@ def test_the_same_seed_gives_the_same_weights(preprocessed, trained, tmp_path):
 
 
 def test_killed_in_mid_epoch_it_ends_with_the_weights_of_an_unbroken_run(titles, tmp_path):
-    config = small_config(num_chunks=1, epochs=60, dropout=0.3, input_dropout=0.1, decay="linear")
+    options = {"dropout": 0.3, "input_dropout": 0.1, "decay": "linear", "input_start": "gradient"}
+    config = small_config(num_chunks=1, epochs=60, **options)
     run = preprocess(tmp_path / "broken", open_titles(titles), config, 1)
     whole = copy_run(run, tmp_path / "whole")
     flags = ["--run", run.paths.root, "--checkpoint_minutes", "0"]
@@ -82,6 +83,16 @@ def test_killed_in_mid_epoch_it_ends_with_the_weights_of_an_unbroken_run(titles,
     assert_same_weights(run, whole, [0])
     left = [json.loads((r.paths.chunk(0) / "history.json").read_text()) for r in (run, whole)]
     assert [e["loss"] for e in left[0]] == pytest.approx([e["loss"] for e in left[1]])
+
+
+def test_a_start_along_the_gradient_is_ahead_after_an_epoch(titles, tmp_path):
+    losses, options = [], {"num_chunks": 1, "epochs": 1, "bias_start": "log_odds"}
+    for start in ("random", "gradient"):
+        config = small_config(learning_rate=1e-3, init_stddev=0.2, input_start=start, **options)
+        run = preprocess(tmp_path / start, open_titles(titles), config, 1)
+        train(run.paths.root)
+        losses.append(json.loads((run.paths.chunk(0) / "history.json").read_text())[0]["loss"])
+    assert losses[1] < 0.9 * losses[0]
 
 
 def test_two_trainers_share_the_chunks_and_repeat_none(preprocessed, trained, tmp_path):

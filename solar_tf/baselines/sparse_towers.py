@@ -6,6 +6,7 @@ import tensorflow as tf
 from solar_tf.baselines import losses
 from solar_tf.baselines.convolution import LAYERS, WINDOW
 from solar_tf.baselines.pair_training import PairModel
+from solar_tf.model import row_ids
 
 BATCH = {
     "windows": tf.TensorSpec([None, WINDOW], tf.int32),
@@ -45,7 +46,7 @@ class SparseTowers(PairModel):
         for layer in LAYERS:
             hidden = tf.nn.relu(tf.matmul(hidden, self.others[layer]))
         splits = batch["row_splits"]
-        rows = tf.ragged.row_splits_to_segment_ids(splits, out_type=tf.int32)
+        rows = row_ids(splits)
         counts = tf.cast(tf.maximum(splits[1:] - splits[:-1], 1), tf.float32)
         sums = tf.math.unsorted_segment_sum(hidden, rows, tf.size(splits) - 1)
         query, positive, negative = tf.split(sums / counts[:, None], 3)

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from solar_tf.baselines import losses
 from solar_tf.baselines.pair_training import PairModel
+from solar_tf.model import row_ids
 
 EPSILON = 1e-6  # of batch normalisation: means of small vectors vary by less than Keras' 1e-3
 MOMENTUM = 0.99
@@ -47,12 +48,12 @@ class Towers(PairModel):
         return batch["ids"]
 
     def pool(self, batch, vectors):
-        rows = _row_ids(batch["row_splits"])
+        rows = row_ids(batch["row_splits"])
         vectors *= batch["values"][:, None]
         return tf.math.unsorted_segment_sum(vectors, rows, tf.size(batch["row_splits"]) - 1)
 
     def spread_back(self, batch, gradient):
-        return tf.gather(gradient, _row_ids(batch["row_splits"])) * batch["values"][:, None]
+        return tf.gather(gradient, row_ids(batch["row_splits"])) * batch["values"][:, None]
 
     def loss(self, batch, pooled):
         s = self.settings
@@ -84,7 +85,3 @@ class Towers(PairModel):
         if s.glas:
             loss += s.glas * losses.spread(positive, batch["target"])
         return loss
-
-
-def _row_ids(splits):
-    return tf.ragged.row_splits_to_segment_ids(splits, out_type=tf.int32)

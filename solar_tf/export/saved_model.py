@@ -60,7 +60,7 @@ def make_encoder(run, chunks):
     """The tf.Module of a run's chunks."""
     import tensorflow as tf
 
-    from solar_tf.model import SPARSE_INPUTS, _row_ids
+    from solar_tf.model import SPARSE_INPUTS, row_ids
 
     dense = run.dataset["kind"] == "dense"
     config = run.config
@@ -94,7 +94,7 @@ def make_encoder(run, chunks):
         def _encode(self, inputs):
             """[n, K, B]"""
             if not dense:
-                rows = _row_ids(inputs["row_splits"])
+                rows = row_ids(inputs["row_splits"])
                 num_rows = tf.size(inputs["row_splits"]) - 1
                 values = self._weigh(inputs["ids"], inputs["values"], rows, num_rows)
             encoded = []
