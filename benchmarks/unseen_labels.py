@@ -37,13 +37,14 @@ from solar_tf.storage import read_arrays, write_json
 REPLAY = 1.0  # rows of the old training data for each row that names a new label
 RANKED = 110  # labels of a query, of which a few may go
 METRICS = ("P@1", "P@3", "P@5", "R@100")
-PLACEMENTS = [  # how, choices, within
-    ("hash", 1, 0.0),
-    ("content", 1, 1.0),
-    ("content", 3, 0.5),
-    ("content", 10, 0.5),
-    ("content", 10, 0.1),
-    ("content", 10, 0.0),
+PLACEMENTS = [  # how, choices, within, lift
+    ("hash", 1, 0.0, 0.0),
+    ("content", 1, 1.0, 0.0),
+    ("content", 10, 0.5, 0.0),
+    ("content", 1, 1.0, 0.5),
+    ("content", 10, 0.5, 0.5),
+    ("content", 1, 1.0, 1.0),
+    ("content", 10, 0.5, 1.0),
 ]
 
 
@@ -188,13 +189,15 @@ def main():
 
     solar = Solar.load(root)
     record("none", rank_all(solar, truth.texts)[0])
-    for how, choices, within in PLACEMENTS:
+    for how, *choice in PLACEMENTS:
         shutil.rmtree(root / "catalogue", ignore_errors=True)
         solar = Solar.load(root)
-        new = solar.add_labels(new_titles, how, choices, within)
+        new = solar.add_labels(new_titles, how, *choice)
         loads = solar.searcher.loads()
         facts = {"largest bucket": int(loads.max())}
-        name = how if how == "hash" else f"{how}, {choices} choices within {within:g}"
+        choices, within, lift = choice
+        name = f"content, lift {lift:g}, {choices} choices within {within:g}"
+        name = how if how == "hash" else name
         record(name, *rank_all(solar, truth.texts, new), **facts)
     for how in ("hash", "content"):
         for folder in ("catalogue", "tuned"):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar_tf import catalogue
-from solar_tf.catalogue import CHOICES, WITHIN
+from solar_tf.catalogue import CHOICES, LIFT, WITHIN
 from solar_tf.config import SolarConfig
 from solar_tf.console import silence
 from solar_tf.datasets.memory import as_inputs, as_labels, open_arrays
@@ -223,17 +223,20 @@ class Solar:
         how: str = "content",
         choices: int = CHOICES,
         within: float = WITHIN,
+        lift: float = LIFT,
         attributes: Sequence[Mapping[str, Any]] | None = None,
     ) -> NDArray[np.int64]:
         """Add labels by their titles, without training; returns their numbers.
 
-        Placed by "content", among the `choices` likeliest buckets that have at least `within`
-        of the likeliest one's probability, or by "hash": see `solar_tf.catalogue`. Each may have
+        Placed by "content", in the emptiest of the `choices` best buckets that are worth at least
+        `within` of the best, or by "hash": see `solar_tf.catalogue`. Each may have
         `attributes`, of those that the other labels have. The run directory keeps them.
         """
         searcher = self.searcher
         root = searcher.run.paths.root
-        labels = catalogue.add_labels(root, titles, how, choices, within, searcher, attributes)
+        labels = catalogue.add_labels(
+            root, titles, how, choices, within, lift, searcher, attributes
+        )
         searcher.reload()
         return labels
 

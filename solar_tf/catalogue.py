@@ -7,10 +7,10 @@
     python -m solar_tf.catalogue compact RUN                    one file of all changes so far
 
 New labels get the next numbers. Placed by content, the default, a title is run through the
-chunks like a query, and the label takes, among its likeliest buckets in each chunk, the one
-with the fewest labels. Placed by hash, it takes the bucket that it would have had in training
-(§3.1), where only training could make queries find it. The changes are small files beside the
-run (docs/catalogue.md); infer.py and running searchers take them up.
+chunks like a query, and the label takes, among the buckets that it makes likelier than usual in
+each chunk, the one with the fewest labels. Placed by hash, it takes the bucket that it would
+have had in training (§3.1), where only training could make queries find it. The changes are
+small files beside the run (docs/catalogue.md); infer.py and running searchers take them up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,8 +32,11 @@ from solar_tf.rundir import Run, open_run
 from solar_tf.search import Searcher
 
 WAYS = ("content", "hash")
-CHOICES = 10  # likeliest buckets among which a label takes the emptiest: docs/catalogue.md
-WITHIN = 0.5  # of the first one's probability that the others must have
+# Where a label goes by content, as measured in docs/catalogue.md: the emptiest of so many buckets,
+CHOICES = 10
+WITHIN = 0.5  # of the worth that the best has at the least, where worth is
+LIFT = 1.0  # probability / usual probability ** LIFT, of the
+LIKELIEST = 100  # buckets
 BLOCK = 1024  # titles that are placed together
 
 
@@ -50,26 +53,45 @@ def place_by_content(
     buckets: NDArray[np.int32],
     choices: int = CHOICES,
     within: float = WITHIN,
+    lift: float = LIFT,
 ) -> int:
     """Choose buckets by title, for the searcher's chunks, in place of `buckets` [K, count].
 
     Titles without a known word keep what they have; returns how many those are.
     """
     loads = searcher.loads()  # [K, B]
-    choices = min(choices, loads.shape[1])
+    considered = min(max(choices, LIKELIEST), loads.shape[1])
+    usual = usual_probabilities(searcher) ** np.float32(lift)
     unknown = 0
     with progress(len(titles), "placing", "label") as bar:
         for start in range(0, len(titles), BLOCK):
             part = list(titles[start : start + BLOCK])
             inputs = searcher.inputs(part)
             unknown += int(np.count_nonzero(~inputs.known))
-            likeliest, values = searcher.top_buckets(inputs, choices)  # [n, K, choices]
-            near = (values >= within * values[:, :, :1]) & inputs.known[:, None, None]
+            likeliest, values = searcher.top_buckets(inputs, considered)  # [n, K, considered]
+            worth = values / usual[np.arange(len(usual))[:, None], likeliest]
+            order = np.argsort(-worth, axis=2, kind="stable")[:, :, :choices]
+            likeliest, worth = (np.take_along_axis(a, order, axis=2) for a in (likeliest, worth))
+            near = (worth >= within * worth[:, :, :1]) & inputs.known[:, None, None]
             for i, chunk in enumerate(searcher.chunks):
                 into = buckets[chunk, start : start + len(part)]
                 _take_emptiest(likeliest[:, i].copy(), near[:, i].copy(), loads[i], into)
             bar.update(len(part))
     return unknown
+
+
+def usual_probabilities(searcher: Searcher) -> NDArray[np.float32]:
+    """How often the buckets of the searcher's chunks are on in the training rows, [K, B].
+
+    A bucket of a label that nearly every row has is likely whatever the title is: what says where
+    a title belongs is how far its buckets are above this. Labels are taken as never together.
+    """
+    counts = np.load(searcher.run.paths.label_counts, allow_pickle=False)
+    rows, shape = searcher.run.summary["train"]["rows"], searcher.loads().shape
+    usual = np.empty(shape, np.float32)
+    for row, of_labels in zip(usual, searcher.labels.label_buckets, strict=True):
+        row[:] = np.bincount(of_labels[: len(counts)], counts, shape[1]) / rows
+    return np.clip(usual, 1 / rows, 1)
 
 
 @compiled
@@ -91,6 +113,7 @@ def add_labels(
     how: str = "content",
     choices: int = CHOICES,
     within: float = WITHIN,
+    lift: float = LIFT,
     searcher: Searcher | None = None,
     attributes: Sequence[Mapping[str, Any]] | None = None,
 ) -> NDArray[np.int64]:
@@ -117,7 +140,7 @@ def add_labels(
             if searcher is None or searcher.chunks != chunks:
                 searcher = Searcher(run, chunks)
             searcher.reload()
-            place_by_content(searcher, titles, buckets, choices, within)
+            place_by_content(searcher, titles, buckets, choices, within, lift)
         if titles:
             delta.append(run, before, titles, buckets, attributes=rows)
     return np.arange(first, first + len(titles))
@@ -178,10 +201,12 @@ def _parser():
     text = "a file of theirs: a header of names, and a line of values for each, with TABs between"
     command.add_argument("--attributes", help=text)
     command.add_argument("--how", choices=WAYS, default=WAYS[0], help="to place them by [content]")
-    text = f"likeliest buckets among which the emptiest is taken [{CHOICES}]"
+    text = f"best buckets among which the emptiest is taken [{CHOICES}]"
     command.add_argument("--choices", type=int, default=CHOICES, help=text)
-    text = f"share of the likeliest one's probability that they must have [{WITHIN}]"
+    text = f"share of the best one's worth that they must have [{WITHIN}]"
     command.add_argument("--within", type=float, default=WITHIN, help=text)
+    text = "0: buckets are worth their probability; 1: how often it is the usual one"
+    command.add_argument("--lift", type=float, default=LIFT, help=f"{text} [{LIFT}]")
     command = _command(commands, "remove", _remove, "labels that must not be found any more")
     command.add_argument("labels", nargs="*", type=int, metavar="LABEL")
     command.add_argument("--file", help="more of them, a number a line")
@@ -203,9 +228,8 @@ def _add(args):
     if args.attributes:
         given = Attributes.read(args.attributes)
         attributes = [given.of(row) for row in range(given.num_labels)]
-    labels = add_labels(
-        args.run, titles, args.how, args.choices, args.within, attributes=attributes
-    )
+    how = args.how, args.choices, args.within, args.lift
+    labels = add_labels(args.run, titles, *how, attributes=attributes)
     if len(labels):
         say(f"{len(labels):,} labels added: {labels[0]} to {labels[-1]}")
     _list(args)

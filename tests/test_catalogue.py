@@ -1,13 +1,14 @@
 """Labels that come and go, through every program that looks at them."""
 
+import itertools
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT, stage
+from conftest import ROOT, SMALL, open_titles, stage
 
-from solar_tf import catalogue, delta, hashing
+from solar_tf import Solar, catalogue, delta, hashing
 from solar_tf.check import check
 from solar_tf.errors import UserError
 from solar_tf.inference import infer
@@ -56,11 +57,30 @@ def test_removed_labels_are_found_no_more(changed_run):
 def test_many_alike_labels_do_not_pile_up(changed_run):
     root = changed_run.paths.root
     before = open_searcher(root).loads()
-    catalogue.add_labels(root, ["topic5 topic9"] * 30, choices=24, within=0.0)
+    catalogue.add_labels(root, ["topic5 topic9"] * 30, choices=24, within=0.0, lift=0.0)
     added = open_searcher(root).loads() - before
     assert added.sum() == 3 * 30 and added.max() < 10
     catalogue.add_labels(root, ["topic5 topic9"] * 30, choices=1)
     assert (open_searcher(root).loads() - before).max() >= 30
+
+
+def test_a_label_of_every_row_draws_no_new_ones_to_its_buckets(titles, tmp_path):
+    """Its buckets are the likeliest of any title, which says nothing about where that belongs."""
+    dataset = open_titles(titles)
+    texts, labels = dataset.train.read().texts, dataset.train.read()
+    rows = [labels.labels[a:b] for a, b in itertools.pairwise(labels.label_splits)]
+    run = tmp_path / "run"
+    solar = Solar(preset="debian", **SMALL | {"num_buckets": 60, "epochs": 12})
+    solar.fit(texts, [[*row, 40] for row in rows], [f"topic{i}" for i in range(41)], run=run)
+    common = solar.searcher.labels.label_buckets[:, 40]
+    assert (catalogue.usual_probabilities(solar.searcher)[range(3), common] == 1).all()
+    by_chance = catalogue.add_labels(run, ["topic7"], lift=0.0, choices=1)
+    by_lift = catalogue.add_labels(run, ["topic7"], choices=1)
+    solar.searcher.reload()
+    buckets = solar.searcher.labels.label_buckets
+    assert (buckets[:, by_chance[0]] == common).all()
+    assert (buckets[:, by_lift[0]] != common).all()
+    assert (buckets[:, by_lift[0]] == buckets[:, 7]).sum() >= 2
 
 
 def test_titles_without_a_known_word_are_placed_by_hash(changed_run):
