@@ -3,15 +3,18 @@
     python benchmarks/bench_pipeline.py --books FOLDER     train.txt.xz, test.txt.xz, labels.txt.xz
     python benchmarks/bench_pipeline.py --books FOLDER --run RUN    infer.py also on a trained run
     python benchmarks/bench_pipeline.py                    the embedded default only
+    python benchmarks/bench_pipeline.py --planted ROWS,LABELS    also a chunk of the paper's size
 
 - A training epoch from TFRecords, against the same steps on batches already in memory.
 - infer.py as a program, against its forward passes alone, with and without the start of both.
 - One query at a time: p50 and p99 of its latency.
 - The cost model against the real run.
+- Planted data of the paper's size through stage 1, and steps of one chunk of its full width.
 """
 
 import argparse
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -29,6 +32,7 @@ from common import cost, figure, machine, print_rows, write_results
 
 from solar_tf.batches import read_batches
 from solar_tf.datasets.dataset import open_files, open_named
+from solar_tf.datasets.synthetic import Recipe, synthesize
 from solar_tf.estimate import estimate
 from solar_tf.forward import Forward, query_batches
 from solar_tf.model import ChunkModel
@@ -208,13 +212,35 @@ def bench_dataset(name, dataset, config, folder):
     spent = {"preprocess": time.perf_counter() - started}
     yield bench_epoch(name, run)
     train(folder, trainers=None)
-    for options in (ONE_ROW, {"full": True}):
-        yield from bench_inference(name, run, **options)
+    yield from bench_inference(name, run, **ONE_ROW)
+    yield from bench_inference(name, run, rounds=1, full=True)
     rows = read_json(run.paths.metrics())["rows"]
     spent["row"] = next(r for r in rows if (r["setting"], r["score"]) == ("m=100", "evidence"))
     texts = dataset.test.parse(next(dataset.test.blocks(1000))).texts
     yield from bench_latency(name, run, texts)
     yield from bench_estimate(name, dataset, run, spent)
+
+
+def bench_planted(num_rows, num_labels, folder):
+    """The paper's own preset, one chunk of it: rows a second of stage 1, and steps of stage 2."""
+    card = synthesize(folder / "data", Recipe(num_rows, num_rows // 100, num_labels), "titles")
+    files = (folder / "data" / card["files"][role] for role in ("train", "test", "labels"))
+    started = time.perf_counter()
+    run = preprocess(
+        folder / "run", open_files(*files), load_preset("books", num_chunks=1), WORKERS
+    )
+    spent = time.perf_counter() - started
+    name = f"planted, N={num_labels:,}, K=1"
+    yield figure(f"preprocess.py, {name}", (num_rows + num_rows // 100) / spent, "rows/s")
+    config = run.config
+    width = f"{run.input_dim} x {config.hidden_dim} x {config.num_buckets}"
+    yield bench_epoch(f"{width}, {name}", run, max_steps=8)
+    yield figure("its peak memory", peak_gigabytes(), "GB")
+
+
+def peak_gigabytes():
+    """Of this process, so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 def main():
@@ -224,6 +250,9 @@ def main():
     parser.add_argument("--books", type=Path, help="folder with the files of a titles dataset")
     parser.add_argument("--run", type=Path, help="a run of it with trained chunks")
     parser.add_argument("--forward", type=Path, help="do the forward passes of this run, and end")
+    parser.add_argument(
+        "--planted", help="rows and labels of planted data, such as 1600000,1670000"
+    )
     args = parser.parse_args()
     if args.forward:
         run_forward(args.forward)
@@ -233,6 +262,9 @@ def main():
 
 def measure(args):
     on, rows = machine(), []
+    if args.planted:
+        with tempfile.TemporaryDirectory() as folder:
+            rows += bench_planted(*map(int, args.planted.split(",")), Path(folder))
     jobs = [("debian", open_named("debian"), load_preset("debian"))]
     if args.books:
         files = [args.books / f"{part}.txt.xz" for part in ("train", "test", "labels")]
@@ -241,7 +273,7 @@ def measure(args):
         with tempfile.TemporaryDirectory() as folder:
             rows += bench_dataset(name, dataset, config, folder)
     if args.run:
-        rows += bench_inference(args.run.name, open_run(args.run), rounds=5, **ONE_ROW)
+        rows += bench_inference(args.run.name, open_run(args.run), **ONE_ROW)
     print_rows(rows)
     write_results("pipeline", rows, on)
 

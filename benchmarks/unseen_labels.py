@@ -158,6 +158,7 @@ def main():
     parser.add_argument(
         "--predictions", action="append", default=[], metavar="NAME=FILE", help=text
     )
+    parser.add_argument("--notuned", action="store_true", help="without the rows that are tuned")
     parser.add_argument("--name", help="of the results file [unseen_DATASET]")
     args = parser.parse_args()
     on = machine()
@@ -199,7 +200,7 @@ def main():
         name = f"content, lift {lift:g}, {choices} choices within {within:g}"
         name = how if how == "hash" else name
         record(name, *rank_all(solar, truth.texts, new), **facts)
-    for how in ("hash", "content"):
+    for how in () if args.notuned else ("hash", "content"):
         for folder in ("catalogue", "tuned"):
             shutil.rmtree(root / folder, ignore_errors=True)
         solar = Solar.load(root)
