@@ -23,9 +23,10 @@ def median_time(fn, repeats=5):
 
 def write_results(name, rows, on=None):
     """Write benchmarks/results/NAME.json: the machine, and one dict for each row."""
-    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     content = {"machine": on or machine(), "rows": rows}
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
+    path.write_text(json.dumps(content, indent=2) + "\n")
 
 
 def faster(part, against, ours, theirs, unit, least=None):

@@ -159,7 +159,7 @@ def main():
         "--predictions", action="append", default=[], metavar="NAME=FILE", help=text
     )
     parser.add_argument("--notuned", action="store_true", help="without the rows that are tuned")
-    parser.add_argument("--name", help="of the results file [unseen_DATASET]")
+    parser.add_argument("--name", help="of the results file [unseen/DATASET]")
     args = parser.parse_args()
     on = machine()
     if args.train:
@@ -213,7 +213,7 @@ def main():
     for text in args.predictions:
         name, _, path = text.partition("=")
         record(name, read_arrays(path, "the baseline")["ids"])
-    name = args.name or f"unseen_{dataset.name}"
+    name = args.name or f"unseen/{dataset.name}"
     content = {
         "held out": len(new_titles), "labels": len(dataset.label_titles),
         "queries that ask for them": int(truth.asks_new.sum()),
