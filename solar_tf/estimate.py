@@ -14,6 +14,7 @@ from solar_tf.weights import count_parameters, training_bytes
 from solar_tf.workers import available_memory
 
 SHUFFLE_ROWS = 200_000  # at most two blocks of the shuffle are in memory
+START_SHARE = 0.25  # of an epoch's time for a start along the gradient; 0.22 on books
 
 # fp32 peak and memory bandwidth of the data sheets; half of the peak, and all of the
 # bandwidth, are taken to be reached.
@@ -74,6 +75,7 @@ def estimate(dataset, config, workers):
     step, measured = measure_step(config, input_dim, dense, sample.batch, trainers)
     forward, top_m = measure_queries(config, input_dim, dense, sample.batch)
     steps = -(-sample.num_rows // config.batch_size) * config.epochs
+    started = START_SHARE * steps / config.epochs * (config.input_start == "gradient")
     flops = 6 * config.batch_size * config.hidden_dim * config.num_buckets
     rows = config.num_buckets + sample.tokens * config.batch_size  # that a step reads and writes
     touched = 28 * config.hidden_dim * rows
@@ -87,7 +89,7 @@ def estimate(dataset, config, workers):
         rank_memory=index + 4 * sample.num_labels * (1 + workers),
         preprocess_seconds=sample.preprocess_seconds,
         step_seconds=step,
-        chunk_seconds=step * steps,
+        chunk_seconds=step * (steps + started),
         trainers=trainers,
         ms_forward=1e3 * forward * config.num_chunks,
         ms_top_m=1e3 * top_m * config.num_chunks,

@@ -43,6 +43,12 @@ def test_times_are_positive_and_add_up(found):
     assert 0 < found.gpu_chunk_seconds["A100"] < found.gpu_chunk_seconds["V100"]
 
 
+def test_a_start_along_the_gradient_takes_a_part_of_an_epoch(titles):
+    found = estimate.estimate(open_titles(titles), small_config(input_start="gradient"), 1)
+    epochs = 6 + estimate.START_SHARE
+    assert found.chunk_seconds == pytest.approx(found.step_seconds * 38 * epochs)
+
+
 def test_the_papers_books_need_ten_gigabytes_a_trainer():
     parameters, memory, weights, index = estimate.sizes(load_preset("books"), 100_000, 1_675_657)
     assert parameters == 100_000 * 4096 + 4096 + 4096 * 30_000 + 30_000
