@@ -27,7 +27,8 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/bench_retrieval.py
 	$(BIN)/python benchmarks/bench_sharding.py
 	$(BIN)/python benchmarks/bench_training.py
-	$(BIN)/python benchmarks/bench_pipeline.py --planted 1600000,1670000 $(if $(BOOKS),--books $(BOOKS))
+	$(BIN)/python benchmarks/bench_planted.py
+	$(BIN)/python benchmarks/bench_pipeline.py $(if $(BOOKS),--books $(BOOKS))
 	$(BIN)/python benchmarks/render.py
 
 # Every stage killed at hundreds of points and compared with an unbroken run: half an hour.

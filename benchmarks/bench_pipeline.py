@@ -3,18 +3,15 @@
     python benchmarks/bench_pipeline.py --books FOLDER     train.txt.xz, test.txt.xz, labels.txt.xz
     python benchmarks/bench_pipeline.py --books FOLDER --run RUN    infer.py also on a trained run
     python benchmarks/bench_pipeline.py                    the embedded default only
-    python benchmarks/bench_pipeline.py --planted ROWS,LABELS    also a chunk of the paper's size
 
 - A training epoch from TFRecords, against the same steps on batches already in memory.
 - infer.py as a program, against its forward passes alone, with and without the start of both.
 - One query at a time: p50 and p99 of its latency.
 - The cost model against the real run.
-- Planted data of the paper's size through stage 1, and steps of one chunk of its full width.
 """
 
 import argparse
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -27,20 +24,22 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as the stage programs
 
 import numpy as np
-import tensorflow as tf
 from common import cost, figure, machine, print_rows, write_results
 
-from solar_tf.batches import read_batches
 from solar_tf.datasets.dataset import open_files, open_named
-from solar_tf.datasets.synthetic import Recipe, synthesize
-from solar_tf.estimate import estimate
-from solar_tf.forward import Forward, query_batches
-from solar_tf.model import ChunkModel
 from solar_tf.preprocessing import preprocess
 from solar_tf.presets import load_preset
 from solar_tf.rundir import open_run, read_json
 from solar_tf.search import Searcher
-from solar_tf.training import train
+
+if __name__ != "__mp_main__":  # worker processes of stage 1 import this file, but not TensorFlow
+    import tensorflow as tf
+
+    from solar_tf.batches import read_batches
+    from solar_tf.estimate import estimate
+    from solar_tf.forward import Forward, query_batches
+    from solar_tf.model import ChunkModel
+    from solar_tf.training import train
 
 WORKERS = 2
 BOOKS = {
@@ -53,7 +52,7 @@ BOOKS = {
 }
 
 
-def bench_epoch(name, run, max_steps=800):
+def bench_epoch(name, run, max_steps=300):
     """Rounds of steps from memory and from records alternate on the same model."""
     files = [run.paths.records("train", 0, s) for s in range(run.summary["train"]["shards"])]
     model = ChunkModel(run.config, run.input_dim, 0)
@@ -221,28 +220,6 @@ def bench_dataset(name, dataset, config, folder):
     yield from bench_estimate(name, dataset, run, spent)
 
 
-def bench_planted(num_rows, num_labels, folder):
-    """The paper's own preset, one chunk of it: rows a second of stage 1, and steps of stage 2."""
-    card = synthesize(folder / "data", Recipe(num_rows, num_rows // 100, num_labels), "titles")
-    files = (folder / "data" / card["files"][role] for role in ("train", "test", "labels"))
-    started = time.perf_counter()
-    run = preprocess(
-        folder / "run", open_files(*files), load_preset("books", num_chunks=1), WORKERS
-    )
-    spent = time.perf_counter() - started
-    name = f"planted, N={num_labels:,}, K=1"
-    yield figure(f"preprocess.py, {name}", (num_rows + num_rows // 100) / spent, "rows/s")
-    config = run.config
-    width = f"{run.input_dim} x {config.hidden_dim} x {config.num_buckets}"
-    yield bench_epoch(f"{width}, {name}", run, max_steps=8)
-    yield figure("its peak memory", peak_gigabytes(), "GB")
-
-
-def peak_gigabytes():
-    """Of this process, so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -262,9 +239,6 @@ def main():
 
 def measure(args):
     on, rows = machine(), []
-    if args.planted:
-        with tempfile.TemporaryDirectory() as folder:
-            rows += bench_planted(*map(int, args.planted.split(",")), Path(folder))
     jobs = [("debian", open_named("debian"), load_preset("debian"))]
     if args.books:
         files = [args.books / f"{part}.txt.xz" for part in ("train", "test", "labels")]
