@@ -84,7 +84,7 @@ def bench_epoch(name, run, max_steps=300):
     )  # fmt: skip
 
 
-ONE_ROW = {"full": False, "top_buckets": (100,), "scores": ("probability",)}
+ONE_ROW = {"full": False, "top_buckets": (100,), "scores": ("evidence",)}
 
 
 def bench_inference(name, run, rounds=3, **options):
@@ -212,9 +212,8 @@ def bench_dataset(name, dataset, config, folder):
     yield bench_epoch(name, run)
     train(folder, trainers=None)
     yield from bench_inference(name, run, **ONE_ROW)
+    (spent["row"],) = read_json(run.paths.metrics())["rows"]
     yield from bench_inference(name, run, rounds=1, full=True)
-    rows = read_json(run.paths.metrics())["rows"]
-    spent["row"] = next(r for r in rows if (r["setting"], r["score"]) == ("m=100", "evidence"))
     texts = dataset.test.parse(next(dataset.test.blocks(1000))).texts
     yield from bench_latency(name, run, texts)
     yield from bench_estimate(name, dataset, run, spent)

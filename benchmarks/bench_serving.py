@@ -1,7 +1,8 @@
 """The server under load, beside the same queries offline; and how soon it answers.
 
     python benchmarks/bench_serving.py --run RUN              a trained run of titles
-    python benchmarks/bench_serving.py --run RUN --start DIR  also a run of books' size, made in DIR
+    python benchmarks/bench_serving.py --run RUN --start DIR  also the start of a run: the one
+                                                              in DIR, or one made there
 
 Clients are processes of their own, on 127.0.0.1 only. Queries are titles of labels.
 """
@@ -17,9 +18,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import urlencode, urlsplit
 
 import httpx
 import numpy as np
+import uvloop
 from common import cost, faster, figure, machine, print_rows, write_results
 
 from solar_tf.config import SolarConfig
@@ -56,28 +59,34 @@ def serving(root):
 
 
 def load(url, texts, connections, seconds, results):
-    """In a process: ask on so many connections, each one after another."""
+    """In a process: ask on so many connections, each one after another.
 
-    async def connection(client, number, end):
+    The client is written out: a library's would take more time for a request than the server.
+    """
+    address = urlsplit(url)
+    head = f" HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n"
+    requests = [f"GET /search?{urlencode({'q': text})}{head}".encode() for text in texts]
+
+    async def connection(number, end):
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
         place, times = number, []
         while time.perf_counter() < end:
             sent = time.perf_counter()
-            answer = await client.get("/search", params={"q": texts[place % len(texts)]})
+            writer.write(requests[place % len(requests)])
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 200 "), answer
+            length = re.search(rb"content-length: (\d+)", answer, re.IGNORECASE)
+            await reader.readexactly(int(length[1]))
             times.append(time.perf_counter() - sent)
-            assert answer.status_code == 200, answer.text
             place += connections
+        writer.close()
         return times
 
     async def main():
-        limits = httpx.Limits(max_connections=connections)
-        async with httpx.AsyncClient(base_url=url, limits=limits, timeout=60) as client:
-            await client.get("/health")
-            end = time.perf_counter() + seconds
-            return await asyncio.gather(
-                *(connection(client, number, end) for number in range(connections))
-            )
+        end = time.perf_counter() + seconds
+        return await asyncio.gather(*(connection(number, end) for number in range(connections)))
 
-    results.put([t for times in asyncio.run(main()) for t in times])
+    results.put([t for times in uvloop.run(main()) for t in times])
 
 
 def measure(url, texts, connections):
@@ -160,16 +169,18 @@ def save_random(run, chunk, shapes, config: SolarConfig):
 
 def start_rows(folder):
     """Seconds from the command to the first answer: twice, since the first run reads the disk."""
-    root = make_books(folder)
-    run = open_run(root)
+    root = folder if (folder / "config.json").exists() else make_books(folder)
+    run, searcher = open_run(root), open_searcher(root)
+    query, labels = searcher.title(0), searcher.num_labels
     size = sum(path.stat().st_size for path in run.paths.chunks.rglob("*.npy"))
-    rows, facts = [], f"196K labels, K=16, {size / 1e9:.1f} GB of weights"
+    chunks = len(run.trained_chunks())
+    rows, facts = [], f"{labels:,} labels, K={chunks}, {size / 1e9:.1f} GB of weights"
     for what, forget in (("not verified yet", True), ("verified before", False)):
         if forget:
             for memory in root.rglob("verified.json"):
                 memory.unlink()
         with serving(root) as (url, started):
-            answer = httpx.get(f"{url}search", params={"q": "w1 w2 w77"}, timeout=120)
+            answer = httpx.get(f"{url}search", params={"q": query}, timeout=120)
             first = time.perf_counter() - started
             assert answer.json()["answers"][0]["labels"]
             while (health := httpx.get(f"{url}health").json())["status"] == "verifying":
@@ -184,7 +195,7 @@ def start_rows(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", type=Path, action="append", required=True, help="a trained run")
-    parser.add_argument("--start", type=Path, help="folder for a run of books' size (4 GB)")
+    parser.add_argument("--start", type=Path, help="a run, or a folder for one of books' size")
     args = parser.parse_args()
     on = machine()
     rows = [row for root in args.run for row in load_rows(root)]

@@ -72,8 +72,8 @@ def estimate(dataset, config, workers):
     row_bytes = sample.records_bytes / (sample.num_rows + sample.num_queries) / config.num_chunks
     memory += row_bytes * min(SHUFFLE_ROWS, sample.num_rows)
     trainers = choose_trainers(config, input_dim, config.num_chunks)
-    step, measured = measure_step(config, input_dim, dense, sample.batch, trainers)
-    forward, top_m = measure_queries(config, input_dim, dense, sample.batch)
+    step, measured = measure_step(config, input_dim, dense, sample.batches, trainers)
+    forward, top_m = measure_queries(config, input_dim, dense, sample.batches[0])
     steps = -(-sample.num_rows // config.batch_size) * config.epochs
     started = START_SHARE * steps / config.epochs * (config.input_start == "gradient")
     flops = 6 * config.batch_size * config.hidden_dim * config.num_buckets

@@ -6,6 +6,7 @@ scaled by the number of operations, where it does not.
 
 import dataclasses
 import functools
+import itertools
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from solar_tf.weights import count_parameters, training_bytes
 from solar_tf.workers import available_memory, run_tasks
 
 QUERIES = 1000  # of a forward pass
+BATCHES = 8  # that are trained on in turn, as no two batches of a run touch the same rows
 MEASURE_SECONDS = 8.0  # for each of the measured parts
 MEASURED_LABELS = 2_000_000  # an index of more labels is not built; its time is scaled
 
@@ -39,12 +41,13 @@ class Sample:
     num_labels: int
     records_bytes: float  # of all rows in all chunks
     preprocess_seconds: float  # of all rows
-    batch: dict  # arrays of one training batch
+    batches: list  # arrays of some training batches
 
     @property
     def tokens(self):
         """Of a row, on average; dense rows have none."""
-        return len(self.batch.get("ids", ())) / (len(self.batch["bucket_splits"]) - 1)
+        batch = self.batches[0]
+        return len(batch.get("ids", ())) / (len(batch["bucket_splits"]) - 1)
 
 
 def take_sample(dataset, config, workers):
@@ -71,7 +74,8 @@ def take_sample(dataset, config, workers):
         dense = {}
         if dataset.kind == "dense":
             dense = {"dense_paths": [run.paths.inputs("train", 0)], "dense_dim": run.input_dim}
-        batch = next(iter(read_batches(paths, config.batch_size, **dense)))
+        batches = read_batches(paths, config.batch_size, **dense).take(BATCHES)
+        batches = [{name: t.numpy() for name, t in batch.items()} for batch in batches]
         num_labels = run.dataset["num_labels"]
     a_row = (took[-1] - took[0]) / (read[-1] - read[0]) if len(set(read)) > 1 else 0.0
     return Sample(
@@ -80,11 +84,11 @@ def take_sample(dataset, config, workers):
         num_labels=num_labels,
         records_bytes=written * sum(totals) / read[-1],
         preprocess_seconds=took[-1] + max(a_row, 0.0) * (sum(totals) - read[-1]),
-        batch={name: tensor.numpy() for name, tensor in batch.items()},
+        batches=batches,
     )
 
 
-def measure_step(config, input_dim, dense, batch, trainers):
+def measure_step(config, input_dim, dense, batches, trainers):
     """Seconds of a training step when as many trainers as will run do run, and how measured."""
     shrink = 1
     while training_bytes(
@@ -95,7 +99,7 @@ def measure_step(config, input_dim, dense, batch, trainers):
     if shrink > 1:
         hidden = narrow(config, shrink).hidden_dim
         measured += f", at hidden_dim {hidden}, times {shrink}: the full size does not fit"
-    job = functools.partial(_time_steps, narrow(config, shrink), input_dim, dense, batch)
+    job = functools.partial(_time_steps, narrow(config, shrink), input_dim, dense, batches)
     start = (load_tensorflow, (1,)) if trainers > 1 else ()
     return shrink * float(
         np.mean(list(run_tasks(job, range(trainers), trainers, *start)))
@@ -107,13 +111,14 @@ def narrow(config, shrink):
     return dataclasses.replace(config, hidden_dim=config.hidden_dim // shrink)
 
 
-def _time_steps(config, input_dim, dense, batch, chunk):
+def _time_steps(config, input_dim, dense, batches, chunk):
     model = ChunkModel(config, input_dim, chunk, dense=dense)
     model.make_moments()
-    batch = _of_size(batch, config.batch_size)
-    batch = {name: tf.constant(array) for name, array in batch.items()}
-    rate = tf.constant(1e-3)
-    return _median_seconds(lambda: float(model.train_batch(batch, rate)))
+    sized = (_of_size(batch, config.batch_size) for batch in batches)
+    batches = [{name: tf.constant(array) for name, array in batch.items()} for batch in sized]
+    turns, rate = itertools.cycle(batches), tf.constant(1e-3)
+    # All the time there is: other trainers, which take their share of the machine, begin later.
+    return _median_seconds(lambda: float(model.train_batch(next(turns), rate)), most=None)
 
 
 def measure_queries(config, input_dim, dense, batch):
@@ -185,11 +190,13 @@ def measure_rank(config, num_labels, m=100):
     return spent / shape[0] * num_labels / measured
 
 
-def _median_seconds(function):
+def _median_seconds(function, most=50):
     """The median of some calls after the first, which compiles."""
     function()
     times, started = [], time.perf_counter()
-    while len(times) < 3 or (len(times) < 50 and time.perf_counter() - started < MEASURE_SECONDS):
+    while len(times) < 3 or (
+        len(times) != most and time.perf_counter() - started < MEASURE_SECONDS
+    ):
         began = time.perf_counter()
         function()
         times.append(time.perf_counter() - began)
