@@ -9,7 +9,13 @@ import shutil
 from dataclasses import dataclass
 
 from solar_tf.console import say, seconds, size, table
-from solar_tf.measuring import measure_queries, measure_rank, measure_step, take_sample
+from solar_tf.measuring import (
+    measure_queries,
+    measure_rank,
+    measure_step,
+    measure_worker_start,
+    take_sample,
+)
 from solar_tf.weights import count_parameters, training_bytes
 from solar_tf.workers import available_memory
 
@@ -74,6 +80,10 @@ def estimate(dataset, config, workers):
     trainers = choose_trainers(config, input_dim, config.num_chunks)
     step, measured = measure_step(config, input_dim, dense, sample.batches, trainers)
     forward, top_m = measure_queries(config, input_dim, dense, sample.batches[0])
+    # Ranking processes start beside the forward passes, and take their share of the cores.
+    starting = 0.0
+    if sample.num_queries:
+        starting = measure_worker_start() * workers / os.cpu_count() / sample.num_queries
     steps = -(-sample.num_rows // config.batch_size) * config.epochs
     started = START_SHARE * steps / config.epochs * (config.input_start == "gradient")
     flops = 6 * config.batch_size * config.hidden_dim * config.num_buckets
@@ -91,7 +101,7 @@ def estimate(dataset, config, workers):
         step_seconds=step,
         chunk_seconds=step * (steps + started),
         trainers=trainers,
-        ms_forward=1e3 * forward * config.num_chunks,
+        ms_forward=1e3 * (forward * config.num_chunks + starting),
         ms_top_m=1e3 * top_m * config.num_chunks,
         ms_rank=1e3 * measure_rank(config, sample.num_labels),
         gpu_chunk_seconds={

@@ -7,6 +7,9 @@ scaled by the number of operations, where it does not.
 import dataclasses
 import functools
 import itertools
+import resource
+import subprocess
+import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -151,6 +154,15 @@ def measure_queries(config, input_dim, dense, batch):
             pending.append(aside.submit(top_m, probabilities))
     forward, top = (np.median(t) for t in (times[2:], [p.result() for p in pending[2:]]))
     return shrink * float(forward) / len(probabilities), float(top) / len(probabilities)
+
+
+def measure_worker_start():
+    """Seconds of one core that a ranking process takes until it can rank."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    program = "from solar_tf import retrieval; retrieval.warm_up()"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _of_size(batch, size):

@@ -225,12 +225,7 @@ def _rank_task(task):
 
 
 def _load_kernels():
-    """The first call of a kernel loads its machine code: no query should be charged for it."""
-    weights = np.ones((1, 1, 1), np.float32)
-    offsets, labels = np.array([[0, 1]], np.uint32), np.zeros((1, 1), np.int32)
-    limits = _worker.limits(0) and retrieval.Limits(np.ones(1, bool))
-    retrieval.rank(np.zeros((1, 1, 1), np.int32), weights, offsets, labels, 1, limits)
+    """No query should be charged for it."""
     label_buckets = _worker.files.stacked("label_buckets", 0)
-    if label_buckets.exists():
-        lone = np.zeros((1, 1), _worker.map(label_buckets).dtype)
-        retrieval.rank_full(weights, lone, 1, limits)
+    full = _worker.map(label_buckets).dtype if label_buckets.exists() else None
+    retrieval.warm_up(_worker.limits(0), full)

@@ -106,6 +106,16 @@ def rank_full(weights, label_buckets, k, limits=None):
     return *decode_keys(keys), candidates
 
 
+def warm_up(limits=None, label_buckets_type=None):
+    """Load the kernels' machine code, as a first call does; that of full ranking if it has a type."""
+    weights = np.ones((1, 1, 1), np.float32)
+    offsets, labels = np.array([[0, 1]], np.uint32), np.zeros((1, 1), np.int32)
+    limits = limits and Limits(np.ones(1, bool))
+    rank(np.zeros((1, 1, 1), np.int32), weights, offsets, labels, 1, limits)
+    if label_buckets_type is not None:
+        rank_full(weights, np.zeros((1, 1), label_buckets_type), 1, limits)
+
+
 def contributions(buckets, weights, label_buckets, ids):
     """What each chunk adds to the scores of ranked labels, float32 [Q, k, K]; 0 for padding.
 

@@ -38,3 +38,7 @@ def test_ranking_among_more_labels_than_are_indexed_is_scaled(monkeypatch):
 
 def test_a_hidden_layer_that_does_not_fit_is_narrowed():
     assert measuring.narrow(small_config(), 4).hidden_dim == small_config().hidden_dim // 4
+
+
+def test_the_start_of_a_ranking_process_is_measured():
+    assert 0.05 < measuring.measure_worker_start() < 60
