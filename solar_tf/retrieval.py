@@ -107,7 +107,7 @@ def rank_full(weights, label_buckets, k, limits=None):
 
 
 def warm_up(limits=None, label_buckets_type=None):
-    """Load the kernels' machine code, as a first call does; that of full ranking if it has a type."""
+    """Load the kernels' machine code, as a first call would; full ranking's too, given a type."""
     weights = np.ones((1, 1, 1), np.float32)
     offsets, labels = np.array([[0, 1]], np.uint32), np.zeros((1, 1), np.int32)
     limits = limits and Limits(np.ones(1, bool))
