@@ -25,6 +25,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 from common import machine, write_results
+from search_settings import parse_settings
 
 from solar_tf import metrics
 from solar_tf.cli import load_tensorflow
@@ -154,6 +155,7 @@ def main():
     parser.add_argument("--share", type=float, default=0.05, help="of labels held out [0.05]")
     parser.add_argument("--preset", help="[the dataset's own]")
     parser.add_argument("--num_chunks", type=int, help="train only so many [the preset's]")
+    parser.add_argument("--settings", default="", help="changes of the preset, name=value,...")
     text = "of a baseline, over train.txt, test.txt and all.txt; repeatable"
     parser.add_argument(
         "--predictions", action="append", default=[], metavar="NAME=FILE", help=text
@@ -169,7 +171,7 @@ def main():
     kept_titles, new_titles, examples = split_data(dataset, args.share, args.out)
     truth = Truth(args.out / "test.txt", [*kept_titles, *new_titles], len(kept_titles))
     changes = {"num_chunks": args.num_chunks} if args.num_chunks else {}
-    config = load_preset(args.preset or dataset.preset, **changes)
+    config = parse_settings(args.settings, load_preset(args.preset or dataset.preset, **changes))
     files = {name: args.out / f"{name}.txt" for name in ("train", "kept", "all", "test")}
     root = args.out / "run"
     make_run(root, open_files(files["train"], labels=files["kept"]), config, os.cpu_count())
@@ -217,7 +219,7 @@ def main():
     content = {
         "held out": len(new_titles), "labels": len(dataset.label_titles),
         "queries that ask for them": int(truth.asks_new.sum()),
-        "other queries": int((~truth.asks_new).sum()), "num_chunks": config.num_chunks,
+        "other queries": int((~truth.asks_new).sum()), "config": config.to_dict(),
     }  # fmt: skip
     write_json(args.out / "facts.json", content)
     write_results(name, [content, *rows], on)
