@@ -5,6 +5,7 @@ import os
 
 from solar_tf import paper
 from solar_tf.baselines import baseline_class
+from solar_tf.presets import load_preset
 from solar_tf.provenance import machine
 from solar_tf.report import figures
 from solar_tf.report.page import figure, grid, page, paragraph
@@ -52,15 +53,26 @@ def _compared(table, run, folder, wish, config, dataset, paper_dataset, reasons)
         quoted = None
     if quoted:
         compare.judge(table, rows, quoted)
-    shown = compare.render(table, rows, dataset.name, quoted, _preset_notes(table, wish))
+    notes = _solar_notes(wish, config) + _preset_notes(table, wish)
+    shown = compare.render(table, rows, dataset.name, quoted, notes)
     content = {
         "table": table,
         "dataset": dataset.name,
+        "settings": config.to_dict(),  # of SOLAR; Table 4 varies two of them
         "labels_of_cells": {"values": "measured here", "paper": "quoted"},
         "machine": machine(),
         "rows": [dataclasses.asdict(row) for row in rows],
     }
     return Outcome(table, [shown], content)
+
+
+def _solar_notes(wish, config):
+    """What SOLAR did not take from the preset."""
+    if wish.preset is None:
+        return []
+    usual, ours = load_preset(wish.preset).to_dict(), config.to_dict()
+    changed = [f"{name}={ours[name]}" for name in ours if ours[name] != usual[name]]
+    return [f"SOLAR with preset {wish.preset}, but {', '.join(changed)}."] if changed else []
 
 
 def _preset_notes(table, wish):

@@ -41,6 +41,15 @@ def test_json_says_of_cells_where_they_come_from(written):
     assert rows["SLICE"]["paper"]["wiki500k"]["P@1"] == 59.89
 
 
+def test_a_table_names_the_settings_that_are_not_the_presets(reproduced):
+    folder, wish, config, dataset, failed = reproduced
+    wish = dataclasses.replace(wish, preset="debian")
+    first, *_ = output.collect(folder, wish, config, dataset, None, failed)
+    (note,) = [note for note in first.tables[0].notes if note.startswith("SOLAR with preset")]
+    assert f"hidden_dim={config.hidden_dim}, " in note and "optimizer" not in note
+    assert first.content["settings"] == config.to_dict()
+
+
 def test_the_page_has_all_tables_and_no_outside_asset(written):
     text = written[0].report.read_text()
     assert [f"Table {n}" in text for n in plan.TABLES] == [True] * 5
