@@ -38,14 +38,15 @@ from solar_tf.storage import read_arrays, write_json
 REPLAY = 1.0  # rows of the old training data for each row that names a new label
 RANKED = 110  # labels of a query, of which a few may go
 METRICS = ("P@1", "P@3", "P@5", "R@100")
-PLACEMENTS = [  # how, choices, within, lift
-    ("hash", 1, 0.0, 0.0),
-    ("content", 1, 1.0, 0.0),
-    ("content", 10, 0.5, 0.0),
-    ("content", 1, 1.0, 0.5),
-    ("content", 10, 0.5, 0.5),
-    ("content", 1, 1.0, 1.0),
-    ("content", 10, 0.5, 1.0),
+PLACEMENTS = [  # how, choices, within, lift, share
+    ("hash", 1, 0.0, 0.0, 0.0),
+    ("content", 10, 0.5, 0.0, 1.0),
+    ("content", 10, 0.5, 0.5, 1.0),
+    ("content", 1, 1.0, 1.0, 1.0),
+    ("content", 10, 0.5, 1.0, 1.0),
+    ("content", 10, 0.5, 1.0, 0.67),
+    ("content", 10, 0.5, 1.0, 0.5),
+    ("content", 10, 0.5, 1.0, 0.34),
 ]
 
 
@@ -198,8 +199,8 @@ def main():
         new = solar.add_labels(new_titles, how, *choice)
         loads = solar.searcher.loads()
         facts = {"largest bucket": int(loads.max())}
-        choices, within, lift = choice
-        name = f"content, lift {lift:g}, {choices} choices within {within:g}"
+        choices, within, lift, share = choice
+        name = f"content, lift {lift:g}, {choices} choices within {within:g}, share {share:g}"
         name = how if how == "hash" else name
         record(name, *rank_all(solar, truth.texts, new), **facts)
     for how in () if args.notuned else ("hash", "content"):

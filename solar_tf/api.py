@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar_tf import catalogue
-from solar_tf.catalogue import CHOICES, LIFT, WITHIN
+from solar_tf.catalogue import CHOICES, LIFT, SHARE, WITHIN
 from solar_tf.config import SolarConfig
 from solar_tf.console import silence
 from solar_tf.datasets.memory import as_inputs, as_labels, open_arrays
@@ -224,6 +224,7 @@ class Solar:
         choices: int = CHOICES,
         within: float = WITHIN,
         lift: float = LIFT,
+        share: float = SHARE,
         attributes: Sequence[Mapping[str, Any]] | None = None,
     ) -> NDArray[np.int64]:
         """Add labels by their titles, without training; returns their numbers.
@@ -234,9 +235,8 @@ class Solar:
         """
         searcher = self.searcher
         root = searcher.run.paths.root
-        labels = catalogue.add_labels(
-            root, titles, how, choices, within, lift, searcher, attributes
-        )
+        place = how, choices, within, lift, share
+        labels = catalogue.add_labels(root, titles, *place, searcher, attributes)
         searcher.reload()
         return labels
 

@@ -37,6 +37,7 @@ CHOICES = 10
 WITHIN = 0.5  # of the worth that the best has at the least, where worth is
 LIFT = 1.0  # probability / usual probability ** LIFT, of the
 LIKELIEST = 100  # buckets
+SHARE = 0.5  # of the chunks, each label its own; in the others it goes by hash
 BLOCK = 1024  # titles that are placed together
 
 
@@ -54,10 +55,13 @@ def place_by_content(
     choices: int = CHOICES,
     within: float = WITHIN,
     lift: float = LIFT,
+    share: float = SHARE,
 ) -> int:
     """Choose buckets by title, for the searcher's chunks, in place of `buckets` [K, count].
 
-    Titles without a known word keep what they have; returns how many those are.
+    A label keeps what it has in the rest of the chunks, and everywhere if its title has no known
+    word; returns how many those are. In all chunks a title would choose for itself what a trained
+    label is given at random, and outdo most of them whenever a query resembles it.
     """
     loads = searcher.loads()  # [K, B]
     considered = min(max(choices, LIKELIEST), loads.shape[1])
@@ -73,6 +77,8 @@ def place_by_content(
             order = np.argsort(-worth, axis=2, kind="stable")[:, :, :choices]
             likeliest, worth = (np.take_along_axis(a, order, axis=2) for a in (likeliest, worth))
             near = (worth >= within * worth[:, :, :1]) & inputs.known[:, None, None]
+            turns = np.add.outer(np.arange(start, start + len(part)), np.arange(len(usual)))
+            near &= (turns % len(usual) < np.ceil(share * len(usual)))[:, :, None]
             for i, chunk in enumerate(searcher.chunks):
                 into = buckets[chunk, start : start + len(part)]
                 _take_emptiest(likeliest[:, i].copy(), near[:, i].copy(), loads[i], into)
@@ -114,6 +120,7 @@ def add_labels(
     choices: int = CHOICES,
     within: float = WITHIN,
     lift: float = LIFT,
+    share: float = SHARE,
     searcher: Searcher | None = None,
     attributes: Sequence[Mapping[str, Any]] | None = None,
 ) -> NDArray[np.int64]:
@@ -122,6 +129,8 @@ def add_labels(
         raise UserError(f"how={how!r}: place labels by {' or by '.join(WAYS)}")
     if choices < 1:
         raise UserError(f"choices={choices}: there must be a bucket to choose")
+    if not 0 <= share <= 1:
+        raise UserError(f"share={share}: give a part of the chunks, from 0 to 1")
     titles = [_checked(row, title) for row, title in enumerate(titles)]
     run = searcher.run if searcher else open_run(root)
     if how == "content":
@@ -140,7 +149,7 @@ def add_labels(
             if searcher is None or searcher.chunks != chunks:
                 searcher = Searcher(run, chunks)
             searcher.reload()
-            place_by_content(searcher, titles, buckets, choices, within, lift)
+            place_by_content(searcher, titles, buckets, choices, within, lift, share)
         if titles:
             delta.append(run, before, titles, buckets, attributes=rows)
     return np.arange(first, first + len(titles))
@@ -207,6 +216,8 @@ def _parser():
     command.add_argument("--within", type=float, default=WITHIN, help=text)
     text = "0: buckets are worth their probability; 1: how often it is the usual one"
     command.add_argument("--lift", type=float, default=LIFT, help=f"{text} [{LIFT}]")
+    text = f"of the chunks in which they go by content; in the others by hash [{SHARE}]"
+    command.add_argument("--share", type=float, default=SHARE, help=text)
     command = _command(commands, "remove", _remove, "labels that must not be found any more")
     command.add_argument("labels", nargs="*", type=int, metavar="LABEL")
     command.add_argument("--file", help="more of them, a number a line")
@@ -228,7 +239,7 @@ def _add(args):
     if args.attributes:
         given = Attributes.read(args.attributes)
         attributes = [given.of(row) for row in range(given.num_labels)]
-    how = args.how, args.choices, args.within, args.lift
+    how = args.how, args.choices, args.within, args.lift, args.share
     labels = add_labels(args.run, titles, *how, attributes=attributes)
     if len(labels):
         say(f"{len(labels):,} labels added: {labels[0]} to {labels[-1]}")

@@ -26,7 +26,8 @@ def test_labels_placed_by_content_are_found_and_those_by_hash_are_where_training
 ):
     root = changed_run.paths.root
     searcher = open_searcher(root)
-    assert catalogue.add_labels(root, ["a topic5 guide", "a topic9 guide"]).tolist() == [40, 41]
+    new = catalogue.add_labels(root, ["a topic5 guide", "a topic9 guide"], share=1.0)
+    assert new.tolist() == [40, 41]
     assert catalogue.add_labels(root, ["a topic5 book"], "hash").tolist() == [42]
     assert searcher.num_labels == 40
     assert searcher.reload() and not searcher.reload()
@@ -57,10 +58,11 @@ def test_removed_labels_are_found_no_more(changed_run):
 def test_many_alike_labels_do_not_pile_up(changed_run):
     root = changed_run.paths.root
     before = open_searcher(root).loads()
-    catalogue.add_labels(root, ["topic5 topic9"] * 30, choices=24, within=0.0, lift=0.0)
+    anywhere = {"choices": 24, "within": 0.0, "lift": 0.0, "share": 1.0}
+    catalogue.add_labels(root, ["topic5 topic9"] * 30, **anywhere)
     added = open_searcher(root).loads() - before
     assert added.sum() == 3 * 30 and added.max() < 10
-    catalogue.add_labels(root, ["topic5 topic9"] * 30, choices=1)
+    catalogue.add_labels(root, ["topic5 topic9"] * 30, choices=1, share=1.0)
     assert (open_searcher(root).loads() - before).max() >= 30
 
 
@@ -74,13 +76,26 @@ def test_a_label_of_every_row_draws_no_new_ones_to_its_buckets(titles, tmp_path)
     solar.fit(texts, [[*row, 40] for row in rows], [f"topic{i}" for i in range(41)], run=run)
     common = solar.searcher.labels.label_buckets[:, 40]
     assert (catalogue.usual_probabilities(solar.searcher)[range(3), common] == 1).all()
-    by_chance = catalogue.add_labels(run, ["topic7"], lift=0.0, choices=1)
-    by_lift = catalogue.add_labels(run, ["topic7"], choices=1)
+    by_chance = catalogue.add_labels(run, ["topic7"], lift=0.0, choices=1, share=1.0)
+    by_lift = catalogue.add_labels(run, ["topic7"], choices=1, share=1.0)
     solar.searcher.reload()
     buckets = solar.searcher.labels.label_buckets
     assert (buckets[:, by_chance[0]] == common).all()
     assert (buckets[:, by_lift[0]] != common).all()
     assert (buckets[:, by_lift[0]] == buckets[:, 7]).sum() >= 2
+
+
+def test_a_share_of_the_chunks_is_by_content_and_every_label_has_its_own(changed_run):
+    run = changed_run
+    by_hash = catalogue.place_by_hash(run, 40, 6)
+    searcher = open_searcher(run.paths.root)
+    for share, count in ((0, 0), (0.5, 2), (0.67, 3), (1, 3)):
+        buckets = np.full_like(by_hash, -1)
+        catalogue.place_by_content(searcher, ["topic5"] * 6, buckets, share=share)
+        chosen = buckets >= 0
+        assert (chosen.sum(axis=0) == count).all() and (chosen.sum(axis=1) == 2 * count).all()
+    with pytest.raises(UserError, match="from 0 to 1"):
+        catalogue.add_labels(run.paths.root, ["x"], share=2)
 
 
 def test_titles_without_a_known_word_are_placed_by_hash(changed_run):
@@ -94,7 +109,7 @@ def test_infer_ranks_the_catalogue_as_it_is(changed_run):
     options = {"top_buckets": (7,), "top_labels": 41, "scores": ("evidence",)}
     before = infer(root, **options)
     infer(root, **options)  # remembered
-    catalogue.add_labels(root, [f"topic{i}" for i in range(10)])
+    catalogue.add_labels(root, [f"topic{i}" for i in range(10)], share=1.0)
     catalogue.remove_labels(root, [11])
     after = infer(root, **options)
     predictions = read_arrays(changed_run.paths.predictions(), "infer.py")
