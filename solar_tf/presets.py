@@ -42,13 +42,12 @@ PRESETS["books200k"] = dataclasses.replace(
     num_chunks=16,
     num_buckets=4000,
     feature_dim=100_000,
-    hidden_dim=2048,
+    hidden_dim=1024,
     batch_size=512,
-    epochs=2,
-    dropout=0.5,
+    epochs=8,
+    dropout=0.4,
     input_dropout=0.2,
     idf_power=2.0,
-    input_start="gradient",
     own_label="add",
 )
 # A million labels on two cores, all ours: docs/million.md.
