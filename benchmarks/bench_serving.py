@@ -45,6 +45,7 @@ WORDS = 150_000
 def serving(root):
     """`solar serve` in a process of its own; yields its address and the seconds it took."""
     command = [sys.executable, "-m", "solar_tf.main", "serve", str(root), "--port=0", "--rate=0"]
+    command += [f"--num-chunks={len(open_run(root).trained_chunks())}"]
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
     started = time.perf_counter()
     process = subprocess.Popen(
@@ -170,10 +171,11 @@ def save_random(run, chunk, shapes, config: SolarConfig):
 def start_rows(folder):
     """Seconds from the command to the first answer: twice, since the first run reads the disk."""
     root = folder if (folder / "config.json").exists() else make_books(folder)
-    run, searcher = open_run(root), open_searcher(root)
-    query, labels = searcher.title(0), searcher.num_labels
+    run = open_run(root)
+    chunks, labels = len(run.trained_chunks()), run.dataset["num_labels"]
+    with open(run.paths.label_titles, encoding="utf-8") as titles:
+        query = titles.readline().strip()
     size = sum(path.stat().st_size for path in run.paths.chunks.rglob("*.npy"))
-    chunks = len(run.trained_chunks())
     rows, facts = [], f"{labels:,} labels, K={chunks}, {size / 1e9:.1f} GB of weights"
     for what, forget in (("not verified yet", True), ("verified before", False)):
         if forget:
