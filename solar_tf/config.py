@@ -74,6 +74,12 @@ class SolarConfig(PlainSettings):
         "ours",
         "training rows titled exactly like a label: leave their labels, or add that label",
     )
+    grouped_share: float = _field(
+        0.0,
+        "paper §3.1",
+        "of the chunks, in which labels with like rows share a bucket; in all others, and in the "
+        "paper, buckets are random",
+    )
     min_count: int = _field(1, "ours", "words found in fewer training rows are left out")
     seed: int = _field(0, "ours", "of weights, shuffling and dropout; hash seeds are the chunks'")
 
@@ -99,8 +105,14 @@ class SolarConfig(PlainSettings):
                 raise UserError(
                     f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
                 )
+        if not 0 <= self.grouped_share <= 1:
+            raise UserError(f"grouped_share must be from 0 to 1, not {self.grouped_share}")
         if self.seed < 0:
             raise UserError(f"seed must be at least 0, not {self.seed}")
+
+    def is_grouped(self, chunk):
+        """Whether labels with like rows share a bucket in this chunk."""
+        return math.floor(chunk * self.grouped_share) > math.floor((chunk - 1) * self.grouped_share)
 
 
 CHOICES = {
@@ -111,4 +123,4 @@ CHOICES = {
     "input_start": ("random", "gradient"),
     "own_label": ("leave", "add"),
 }
-MAY_BE_ZERO = ("dropout", "input_dropout", "seed")  # of the numbers
+MAY_BE_ZERO = ("dropout", "input_dropout", "grouped_share", "seed")  # of the numbers

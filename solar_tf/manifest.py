@@ -13,7 +13,7 @@ from solar_tf.storage import read_json
 FORMAT = 2  # of the run directory as a whole
 READABLE = (1, 2)  # format 1 has no manifest: only some of its files carry checksums
 # Options that came after format 2, whose first runs lack them.
-ADDED = ("own_label", "idf_power", "input_start")
+ADDED = ("own_label", "idf_power", "input_start", "grouped_share")
 KINDS = ("text", "sparse", "dense")
 
 

@@ -2,10 +2,14 @@
 
 A shard is one block of rows: the rows once, and for each chunk a TFRecord file with features
 hashed by the chunk's seed and OR'ed targets. What exists already is not made again.
+
+Grouped chunks need one pass over the rows before: their targets follow from their indexes.
 """
 
 import functools
 import json
+import tempfile
+from pathlib import Path
 
 import numpy as np
 
@@ -32,7 +36,9 @@ class Job:
         self.config = config
         self.seeds = content["seeds"]
         self.num_labels = content["dataset"]["num_labels"]
+        self.num_features = content["dataset"]["num_features"]
         self.described = content["files"]  # facts of what the scan wrote
+        self._grouped = {}  # buckets of grouped chunks
 
     def shard_files(self, split, shard):
         yield self.paths.rows(split, shard)
@@ -46,6 +52,28 @@ class Job:
         if split == "train" and self.config.own_label == "add":
             return add_own_labels(rows, self.labels_of_titles)
         return rows
+
+    def buckets(self, chunk, labels):
+        """h_k of some labels, int32 [n]."""
+        if not self.config.is_grouped(chunk):
+            return hashing.hash_ids(labels, self.seeds[chunk], self.config.num_buckets)
+        if chunk not in self._grouped:
+            from solar_tf import groups  # loads scipy, which most runs start without
+
+            self.paths.fetch(self.paths.index(chunk))
+            self._grouped[chunk] = groups.chunk_buckets(self, chunk, self.num_labels)
+        return self._grouped[chunk][labels]
+
+    def inputs(self, rows):
+        """Splits, ids and weighted values of rows that are not dense; and arrays to keep."""
+        if self.kind == "text":
+            words = self.vocabulary.sequences(rows.texts)
+            splits, ids, values = bags(*words)
+            kept = {"word_splits": words[0], "words": words[1]}
+        else:
+            splits, ids, values = rows.feature_splits, rows.features, rows.values
+            kept = {}
+        return splits, ids, features.weigh(splits, ids, values, self.config, self.weights), kept
 
     @functools.cached_property
     def labels_of_titles(self):
@@ -73,6 +101,7 @@ def _start_worker(job):
 
 def write_files(job, workers):
     """Indexes and shards, by the same processes: a small run takes less time than their start."""
+    _write_grouped(job, workers)
     rows = [source.num_rows for source in job.sources.values()]
     with progress(sum(rows) if all(rows) else None, "writing records", "row") as bar:
 
@@ -113,18 +142,13 @@ def _write_shard(split, shard, block):
         columns = {records.DENSE: (splits, rows.dense.ravel())}
         write(_job.paths.inputs(split, shard), columns)
     else:
-        if _job.kind == "text":
-            words = _job.vocabulary.sequences(rows.texts)
-            splits, ids, values = bags(*words)
-            arrays |= {"word_splits": words[0], "words": words[1]}
-        else:
-            splits, ids, values = rows.feature_splits, rows.features, rows.values
-        values = features.weigh(splits, ids, values, _job.config, _job.weights)
+        splits, ids, values, kept = _job.inputs(rows)
+        arrays |= kept
         _require_finite(split, block, splits, values)
         arrays |= {"feature_splits": splits, "features": ids, "values": values}
         featureless = np.count_nonzero(np.diff(splits) == 0)
     for chunk, seed in enumerate(_job.seeds):
-        buckets = hashing.hash_ids(rows.labels, seed, _job.config.num_buckets)
+        buckets = _job.buckets(chunk, rows.labels)
         columns = {records.BUCKETS: hashing.or_targets(rows.label_splits, buckets)}
         if _job.kind != "dense":
             hashed = hashing.hash_ids(ids, seed, _job.config.feature_dim)
@@ -153,8 +177,81 @@ def _require_finite(split, block, splits, values):
 
 
 def _write_index(chunk):
-    num_buckets = _job.config.num_buckets
-    buckets = hashing.label_buckets(_job.num_labels, _job.seeds[chunk], num_buckets)
-    save_index(_job.paths.index(chunk), build_index(buckets, num_buckets))
-    _job.paths.publish(_job.paths.index(chunk))
+    _save(chunk, hashing.label_buckets(_job.num_labels, _job.seeds[chunk], _job.config.num_buckets))
     return 0  # rows
+
+
+def _save(chunk, buckets):
+    save_index(_job.paths.index(chunk), build_index(buckets, _job.config.num_buckets))
+    _job.paths.publish(_job.paths.index(chunk))
+
+
+def _write_grouped(job, workers):
+    """The indexes of grouped chunks, from the profiles of the labels over all training rows."""
+    chunks = filter(job.config.is_grouped, range(job.config.num_chunks))
+    missing = [chunk for chunk in chunks if not job.paths.has(job.paths.index(chunk))]
+    if not missing:
+        return
+    import scipy.sparse as sp
+
+    from solar_tf import groups
+
+    source = job.sources["train"]
+    with progress(source.num_rows, "reading labels' rows", "row") as bar:
+        profiles = 0
+        for num_rows, sums in run_tasks(
+            _sum_by_label, shard_blocks(source, bar), workers, _start_worker, (job,)
+        ):
+            profiles = profiles + sums
+            bar.update(num_rows)
+    if job.kind == "text" and job.paths.label_titles.exists():
+        profiles = profiles + _title_profiles(job)
+    here = workers if isinstance(workers, int) else 1  # profiles are large: they stay here
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        progress(len(missing), "grouping labels", "chunk") as bar,
+    ):
+        path = Path(folder) / "profiles.npz"
+        sp.save_npz(path, sp.csr_matrix(groups.unit_rows(profiles)), compressed=False)
+        del profiles
+        for _ in run_tasks(_group_chunk, missing, here, _start_grouper, (job, path)):
+            bar.update()
+
+
+def _sum_by_label(block):
+    """The number of rows of a block, and the sums of those of each label."""
+    from solar_tf import groups
+
+    rows = _job.parse("train", block)
+    if _job.kind == "dense":
+        inputs = rows.dense
+    else:
+        inputs = groups.heaviest(*_job.inputs(rows)[:3], _job.num_features)
+    inputs = groups.unit_rows(inputs)
+    return len(rows), groups.sum_by_label(inputs, rows.label_splits, rows.labels, _job.num_labels)
+
+
+def _title_profiles(job):
+    """What the labels' own titles say: all that there is of a label that no row has."""
+    from solar_tf import groups
+
+    titles = job.paths.label_titles.read_text(encoding="utf-8").split("\n")[:-1]
+    splits, ids, values = bags(*job.vocabulary.sequences(titles))
+    values = features.weigh(splits, ids, values, job.config, job.weights)
+    return groups.unit_rows(groups.heaviest(splits, ids, values, job.num_features))
+
+
+_profiles = None  # of this worker process
+
+
+def _start_grouper(job, path):
+    import scipy.sparse as sp
+
+    global _job, _profiles
+    _job, _profiles = job, sp.load_npz(path)
+
+
+def _group_chunk(chunk):
+    from solar_tf import groups
+
+    _save(chunk, groups.group_labels(_profiles, _job.seeds[chunk], _job.config.num_buckets))

@@ -17,12 +17,12 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from solar_tf import hashing
 from solar_tf.batches import damage_explained, read_batches
 from solar_tf.cli import load_tensorflow
 from solar_tf.console import progress, say, seconds, table
 from solar_tf.errors import UserError
 from solar_tf.estimate import choose_trainers
+from solar_tf.groups import chunk_buckets
 from solar_tf.model import ChunkModel, inputs_of
 from solar_tf.rundir import atomic_folder, claim, open_run, sweep, write_json
 from solar_tf.starts import log_odds, start_input_layer
@@ -249,9 +249,9 @@ class ChunkTrainer:
     def _start_bias(self):
         self.run.fetch(self.run.paths.label_counts)
         counts = np.load(self.run.paths.label_counts, allow_pickle=False)
-        buckets = hashing.label_buckets(
-            len(counts), self.run.seeds[self.chunk], self.run.config.num_buckets
-        )
+        if self.run.config.is_grouped(self.chunk):
+            self.run.fetch(self.run.paths.index(self.chunk))
+        buckets = chunk_buckets(self.run, self.chunk, len(counts))
         start = log_odds(buckets, counts, self.rows, self.run.config.num_buckets)
         self.model.output_bias.assign(start)
 

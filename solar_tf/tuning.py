@@ -18,6 +18,7 @@ from solar_tf.datasets.source import concatenate
 from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.encoder import Inputs
 from solar_tf.errors import UserError
+from solar_tf.groups import chunk_buckets
 from solar_tf.programs import errors_explained, program
 from solar_tf.rundir import atomic_folder, open_run, read_arrays
 from solar_tf.storage import discard
@@ -132,7 +133,7 @@ def _tune_chunk(run, changes, chunk, rows, epochs, learning_rate, seed, report):
     splits, ids, values = rows.features
     hashed = hashing.hash_ids(ids, run.seeds[chunk], config.feature_dim)
     splits, ids, values = hashing.hash_features(splits, hashed, values)
-    buckets = hashing.label_buckets(changes.num_base, run.seeds[chunk], config.num_buckets)
+    buckets = chunk_buckets(run, chunk, changes.num_base)
     buckets = np.concatenate([buckets, changes.buckets[chunk]])
     target_splits, targets = hashing.or_targets(rows.labels[0], buckets[rows.labels[1]])
     generator = np.random.default_rng([seed, 2, chunk])

@@ -14,14 +14,15 @@ FIELDS = {field.name: field for field in dataclasses.fields(SolarConfig)}
 INTS = [name for name, field in FIELDS.items() if field.type is int]
 FLOATS = [name for name, field in FIELDS.items() if field.type is float]
 SHARES = ["dropout", "input_dropout"]
-POSITIVE = [name for name in INTS + FLOATS if name not in [*SHARES, "seed"]]
+POSITIVE = [name for name in INTS + FLOATS if name not in [*SHARES, "grouped_share", "seed"]]
 
 above_zero = st.floats(0, exclude_min=True, allow_infinity=False)
 configs = st.builds(
     SolarConfig,
     **{name: st.integers(1, 2**31 - 1) for name in INTS},
-    **{name: above_zero for name in FLOATS if name not in SHARES},
+    **{name: above_zero for name in FLOATS if name in POSITIVE},
     **{name: st.floats(0, 1, exclude_max=True) for name in SHARES},
+    grouped_share=st.floats(0, 1),
     **{name: st.sampled_from(choices) for name, choices in CHOICES.items()},
 )
 

@@ -38,6 +38,8 @@ LAYERS = [
     "conditions",
     "attributes",
     "index",
+    "clusters",
+    "groups",
     "delta",
     "geometry",
     "kernels",

@@ -10,7 +10,7 @@ import logging
 
 import numpy as np
 
-from solar_tf.baselines.clusters import balanced_clusters
+from solar_tf.clusters import balanced_clusters
 from solar_tf.errors import UserError
 
 EXACT_LABELS = 20_000  # up to here comparing with all is cheaper than an index
