@@ -41,14 +41,16 @@ PRESETS["books200k"] = dataclasses.replace(
     PRESETS["debian"],
     num_chunks=16,
     num_buckets=4000,
-    feature_dim=100_000,
+    feature_dim=200_000,
     hidden_dim=1024,
     batch_size=512,
-    epochs=8,
+    epochs=3,
     dropout=0.4,
     input_dropout=0.2,
+    input_start="gradient",
     idf_power=2.0,
     own_label="add",
+    grouped_share=0.25,
 )
 # A million labels on two cores, all ours: docs/million.md.
 PRESETS["commits"] = dataclasses.replace(
