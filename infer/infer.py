@@ -4,6 +4,7 @@
     infer.py                                         metrics on the test rows
     infer.py --top_buckets 100,10 --nofull           other values of m, no SOLAR-full
     infer.py --num_chunks 2                          the first chunks only; nothing is retrained
+    infer.py --nogrouped                             the paper's random chunks only
     infer.py --query "python library for web forms"  the best labels for a text
     infer.py --launcher ray --address head:6379      by the nodes of a Ray cluster
 
@@ -29,6 +30,7 @@ flags.DEFINE_multi_enum(
 )
 flags.DEFINE_float("evidence_floor", 1e-4, "Probability from which evidence counts.", 1e-30, 1)
 flags.DEFINE_integer("num_chunks", None, "Use only so many chunks [default: all].", 1)
+flags.DEFINE_bool("grouped", True, "Also use grouped chunks, where the run has some.")
 flags.DEFINE_integer("top_labels", 100, "Labels kept for each query.", 1)
 flags.DEFINE_integer("workers", os.cpu_count(), "Processes that rank.", 1)
 flags.DEFINE_integer("label_shards", 1, "Ranges of labels, each ranked by itself; same results.", 1)
@@ -68,6 +70,7 @@ def main():
         label_shards=FLAGS.label_shards,
         scratch_bytes=FLAGS.scratch_gb * 1e9,
         max_memory=max_memory,
+        grouped=FLAGS.grouped,
         **options,
     )
 

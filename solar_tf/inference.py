@@ -48,6 +48,7 @@ def infer(
     scores=retrieval.SCORES,
     floor=retrieval.EVIDENCE_FLOOR,
     num_chunks=None,
+    grouped=True,
     top_labels=100,
     workers=1,
     scratch_bytes=8e9,
@@ -60,7 +61,7 @@ def infer(
     `stage` makes the Inference of its settings; distributed.inference has another.
     """
     run = open_run(root, stage=True)
-    chunks = run.choose_chunks(num_chunks)
+    chunks = run.choose_chunks(num_chunks, grouped)
     num_queries = run.summary["test"]["rows"]
     if not num_queries:
         raise UserError(f"{root}: the dataset has no test rows: ask with --query instead")
@@ -74,12 +75,12 @@ def infer(
     with claim(run.paths.infer_claim) as free:
         if not free:
             raise UserError(f"{root}: another infer.py is at work here: wait for it to end")
-        subset = None if len(chunks) == run.config.num_chunks else len(chunks)
-        sweep(run.paths.topm_folder, run.paths.metrics(subset), run.paths.predictions(subset))
+        subset = None if len(chunks) == run.config.num_chunks else len(chunks), grouped
+        sweep(run.paths.topm_folder, run.paths.metrics(*subset), run.paths.predictions(*subset))
         stage = (stage or Inference)(run, delta, chunks, settings, floor, top_labels, label_shards)
         stage.plan(workers, scratch_bytes, max_memory)
-        run.paths.fetch(run.paths.metrics(subset), fresh=True)
-        result = read_json(run.paths.metrics(subset))
+        run.paths.fetch(run.paths.metrics(*subset), fresh=True)
+        result = read_json(run.paths.metrics(*subset))
         if result is None or result.get("key") != stage.key or not stage.predicted(subset):
             with held_to(max_memory):
                 result = stage.evaluate(subset)
@@ -131,7 +132,7 @@ class Inference:
         self.key = _key(*facts, *([self.delta.key] if self.delta.segments else []))
 
     def predicted(self, subset):
-        return self.run.paths.has(self.run.paths.predictions(subset))
+        return self.run.paths.has(self.run.paths.predictions(*subset))
 
     def evaluate(self, subset):
         """Do what is missing, block by block; write predictions and metrics."""
@@ -178,8 +179,8 @@ class Inference:
             ],
         }
         self._write_predictions(subset)
-        write_json(paths.metrics(subset), result)
-        paths.publish(paths.predictions(subset), paths.metrics(subset), replace=True)
+        write_json(paths.metrics(*subset), result)
+        paths.publish(paths.predictions(*subset), paths.metrics(*subset), replace=True)
         return result
 
     def clear(self):
@@ -248,7 +249,7 @@ class Inference:
                     paths = map(self.run.paths.ranking, range(len(self.blocks)))
                     yield name, np.concatenate([read_array(path, name) for path in paths])
 
-        write_arrays(self.run.paths.predictions(subset), arrays())
+        write_arrays(self.run.paths.predictions(*subset), arrays())
 
 
 def _csr_part(splits, values, start, stop):

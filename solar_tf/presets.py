@@ -50,8 +50,8 @@ PRESETS["books200k"] = dataclasses.replace(
     input_start="gradient",
     idf_power=2.0,
     own_label="add",
-    grouped_share=0.25,
 )
+PRESETS["books200k_grouped"] = dataclasses.replace(PRESETS["books200k"], grouped_share=0.25)
 # A million labels on two cores, all ours: docs/million.md.
 PRESETS["commits"] = dataclasses.replace(
     PRESETS["debian"],

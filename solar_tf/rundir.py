@@ -167,12 +167,12 @@ class RunDirectory(Mirror):
         """What the nodes of a cluster share of one evaluation."""
         return self.scratch / key
 
-    def predictions(self, num_chunks=None):
-        """Of all chunks, or of a subset of them."""
-        return self.root / f"predictions{_subset(num_chunks)}.npz"
+    def predictions(self, num_chunks=None, grouped=True):
+        """Of all chunks, or of a subset of them: the first ones, or only those not grouped."""
+        return self.root / f"predictions{_subset(num_chunks, grouped)}.npz"
 
-    def metrics(self, num_chunks=None):
-        return self.root / f"metrics{_subset(num_chunks)}.json"
+    def metrics(self, num_chunks=None, grouped=True):
+        return self.root / f"metrics{_subset(num_chunks, grouped)}.json"
 
     @property
     def report(self):
@@ -226,8 +226,10 @@ class RunDirectory(Mirror):
         return self.root / "baselines" / f"{name}.lock"
 
 
-def _subset(num_chunks):
-    return "" if num_chunks is None else f"_{num_chunks}_chunks"
+def _subset(num_chunks, grouped):
+    if num_chunks is None:
+        return ""
+    return f"_{num_chunks}_chunks" if grouped else f"_{num_chunks}_random_chunks"
 
 
 @dataclass(frozen=True)
@@ -275,12 +277,22 @@ class Run:
         chunks = range(self.config.num_chunks)
         return [chunk for chunk in chunks if self.paths.has(self.paths.chunk(chunk))]
 
-    def choose_chunks(self, num_chunks=None):
-        """The trained chunks to use: all, or the first `num_chunks` of those there are."""
-        trained = self.trained_chunks()
-        wanted = num_chunks or self.config.num_chunks
-        if wanted > self.config.num_chunks:
-            raise UserError(f"--num_chunks {wanted}: this run has {self.config.num_chunks} chunks")
+    def choose_chunks(self, num_chunks=None, grouped=True):
+        """The trained chunks to use: all, or the first `num_chunks` of those there are.
+
+        Without the `grouped` ones, those that are as in the paper.
+        """
+
+        def usable(chunks):
+            return [chunk for chunk in chunks if grouped or not self.config.is_grouped(chunk)]
+
+        trained, most = usable(self.trained_chunks()), len(usable(range(self.config.num_chunks)))
+        wanted = num_chunks or most
+        if not wanted:
+            raise UserError(f"{self.paths.location}: all chunks are grouped: leave out --nogrouped")
+        if wanted > most:
+            kind = "chunks" if grouped else "chunks that are not grouped"
+            raise UserError(f"--num_chunks {wanted}: this run has {most} {kind}")
         if len(trained) < wanted:
             remedy = f"run train.py --run {self.paths.location}"
             if trained:

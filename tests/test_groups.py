@@ -106,7 +106,17 @@ def test_a_grouped_run_goes_through_all_stages(topics, tmp_path):
         for row in read_json(tmp_path / "run" / "metrics.json")["rows"]
     }
     assert rows["full", "evidence"]["R@100"] == 100  # of 40 labels
-    assert open_run(tmp_path / "run").config.grouped_share == 0.5
+    stage("infer", run, "--nogrouped", "--top_buckets=3")
+    alone = read_json(tmp_path / "run" / "metrics_2_random_chunks.json")
+    assert alone["num_chunks"] == 2
+    whole = read_json(tmp_path / "run" / "metrics.json")
+    assert whole["num_chunks"] == 4  # left as it was
+    opened = open_run(tmp_path / "run")
+    assert opened.config.grouped_share == 0.5
+    assert opened.choose_chunks() == (0, 1, 2, 3)
+    assert opened.choose_chunks(grouped=False) == (1, 3)
+    refused = stage("infer", run, "--nogrouped", "--num_chunks=3", check=False)
+    assert "--num_chunks 3: this run has 2 chunks that are not grouped" in refused.stderr
 
 
 def test_dense_rows_are_grouped_as_well(tmp_path):
