@@ -75,7 +75,8 @@ def infer(
     with claim(run.paths.infer_claim) as free:
         if not free:
             raise UserError(f"{root}: another infer.py is at work here: wait for it to end")
-        subset = None if len(chunks) == run.config.num_chunks else len(chunks), grouped
+        every = len(chunks) == run.config.num_chunks
+        subset = (None, True) if every else (len(chunks), grouped)
         sweep(run.paths.topm_folder, run.paths.metrics(*subset), run.paths.predictions(*subset))
         stage = (stage or Inference)(run, delta, chunks, settings, floor, top_labels, label_shards)
         stage.plan(workers, scratch_bytes, max_memory)

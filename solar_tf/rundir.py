@@ -227,9 +227,10 @@ class RunDirectory(Mirror):
 
 
 def _subset(num_chunks, grouped):
-    if num_chunks is None:
-        return ""
-    return f"_{num_chunks}_chunks" if grouped else f"_{num_chunks}_random_chunks"
+    count = "" if num_chunks is None else f"_{num_chunks}"
+    if not grouped:
+        return f"{count}_random_chunks"
+    return f"{count}_chunks" if count else ""
 
 
 @dataclass(frozen=True)

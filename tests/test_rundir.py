@@ -27,6 +27,7 @@ ARGUMENTS = {
     "step": [0, 1, 10**9],
     "number": [0, 1, 10**6],
     "num_chunks": [None, 1, 10],
+    "grouped": [True, False],
     "name": ["parabel", "slice"],
     "key": ["1a", "2b"],
 }
