@@ -43,7 +43,8 @@ flags.DEFINE_string("where", None, "With --query: attributes of labels, as secti
 def main():
     top_buckets = cli.parse_numbers("top_buckets", FLAGS.top_buckets)
     max_memory = cli.max_memory()
-    options = {"floor": FLAGS.evidence_floor, "num_chunks": FLAGS.num_chunks}
+    options = {name: FLAGS[name].value for name in ("num_chunks", "grouped")}
+    options["floor"] = FLAGS.evidence_floor
     if FLAGS.query is not None:
         from solar_tf.search import answer
 
@@ -70,7 +71,6 @@ def main():
         label_shards=FLAGS.label_shards,
         scratch_bytes=FLAGS.scratch_gb * 1e9,
         max_memory=max_memory,
-        grouped=FLAGS.grouped,
         **options,
     )
 

@@ -25,3 +25,16 @@ def weigh(splits, ids, values, config, weights=None):
     lengths = np.sqrt(np.bincount(rows, weights=np.square(values, dtype=np.float64)))
     scale = config.feature_scale / np.where(lengths > 0, lengths, 1)
     return (values * scale[rows]).astype(np.float32)
+
+
+def scale_rows(inputs):
+    """Scale the rows of a CSR matrix or array to unit length, in place; empty ones stay."""
+    if hasattr(inputs, "indptr"):  # CSR; scipy need not be loaded to tell
+        rows = np.repeat(np.arange(inputs.shape[0]), np.diff(inputs.indptr))
+        squares = np.bincount(rows, np.square(inputs.data, dtype=np.float64), inputs.shape[0])
+        lengths = np.sqrt(squares).astype(np.float32)
+        inputs.data /= np.where(lengths > 0, lengths, 1)[rows]
+    else:
+        lengths = np.sqrt(np.einsum("ij,ij->i", inputs, inputs, dtype=np.float64))
+        inputs /= np.where(lengths > 0, lengths, 1).astype(np.float32)[:, None]
+    return inputs

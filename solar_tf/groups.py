@@ -7,22 +7,48 @@ random ones tell the labels of a bucket apart (docs/paper_notes.md). Load is bal
 at random share a bucket as often as before; those that go together share it more often.
 """
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import scipy.sparse as sp
 
-from solar_tf import hashing
 from solar_tf.clusters import balanced_clusters
-from solar_tf.index import load_index
+from solar_tf.console import progress
+from solar_tf.datasets.vocabulary import bags
+from solar_tf.features import scale_rows, weigh
+from solar_tf.scanning import shard_blocks
+from solar_tf.workers import run_tasks
 
 HEAVIEST = 16  # features of a row that count; bounds the memory of profiles
 
 
-def chunk_buckets(run, chunk, num_labels):
-    """The bucket of every label in a chunk of a run whose index is there, int32 [N]."""
-    num_buckets = run.config.num_buckets
-    if run.config.is_grouped(chunk):
-        return load_index(run.paths.index(chunk), num_buckets, num_labels).label_buckets()
-    return hashing.label_buckets(num_labels, run.seeds[chunk], num_buckets)
+def write_grouped(job, workers):
+    """The indexes of a `shards.Job`'s grouped chunks, by the rows and titles of the labels."""
+    chunks = filter(job.config.is_grouped, range(job.config.num_chunks))
+    missing = [chunk for chunk in chunks if not job.paths.has(job.paths.index(chunk))]
+    if not missing:
+        return
+    source = job.sources["train"]
+    with progress(source.num_rows, "reading labels' rows", "row") as bar:
+        profiles = 0
+        for num_rows, sums in run_tasks(
+            _sum_by_label, shard_blocks(source, bar), workers, _start_worker, (job,)
+        ):
+            profiles = profiles + sums
+            bar.update(num_rows)
+    if job.kind == "text" and job.paths.label_titles.exists():
+        profiles = profiles + _title_profiles(job)
+    here = workers if isinstance(workers, int) else 1  # profiles are large: they stay here
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        progress(len(missing), "grouping labels", "chunk") as bar,
+    ):
+        path = Path(folder) / "profiles.npz"
+        sp.save_npz(path, sp.csr_matrix(scale_rows(profiles)), compressed=False)
+        del profiles
+        for _ in run_tasks(_group_chunk, missing, here, _start_grouper, (job, path)):
+            bar.update()
 
 
 def group_labels(profiles, seed, num_buckets):
@@ -37,15 +63,7 @@ def sum_by_label(inputs, label_splits, labels, num_labels):
     """The sums of the rows of each label: [N, F], of `inputs` [n, F], CSR or dense."""
     shape = len(label_splits) - 1, num_labels
     owners = sp.csr_matrix((np.ones(len(labels), np.float32), labels, label_splits), shape)
-    return owners.T @ inputs
-
-
-def unit_rows(inputs):
-    """Rows of length 1, and empty ones as they are; of a CSR matrix or a dense array."""
-    if sp.issparse(inputs):
-        squares = np.asarray(inputs.multiply(inputs).sum(axis=1)).ravel()
-        return sp.diags(_inverse_lengths(squares)) @ inputs
-    return inputs * _inverse_lengths(np.square(inputs).sum(axis=1))[:, None]
+    return owners.T.tocsr() @ inputs
 
 
 def heaviest(splits, ids, values, num_features):
@@ -58,7 +76,38 @@ def heaviest(splits, ids, values, num_features):
     return sp.csr_matrix((values[kept], (rows[kept], ids[kept])), shape, dtype=np.float32)
 
 
-def _inverse_lengths(squares):
-    return np.where(squares > 0, 1 / np.sqrt(np.where(squares > 0, squares, 1)), 0).astype(
-        np.float32
-    )
+_job = _profiles = None  # of this worker process
+
+
+def _start_worker(job):
+    global _job
+    _job = job
+    job.fetch_described()
+
+
+def _sum_by_label(block):
+    """The number of rows of a block, and the sums of those of each label."""
+    rows = _job.parse("train", block)
+    if _job.kind == "dense":
+        inputs = rows.dense
+    else:
+        inputs = heaviest(*_job.inputs(rows)[:3], _job.num_features)
+    inputs = scale_rows(inputs)
+    return len(rows), sum_by_label(inputs, rows.label_splits, rows.labels, _job.num_labels)
+
+
+def _title_profiles(job):
+    """What the labels' own titles say: all that there is of a label that no row has."""
+    titles = job.paths.label_titles.read_text(encoding="utf-8").split("\n")[:-1]
+    splits, ids, values = bags(*job.vocabulary.sequences(titles))
+    values = weigh(splits, ids, values, job.config, job.weights)
+    return scale_rows(heaviest(splits, ids, values, job.num_features))
+
+
+def _start_grouper(job, path):
+    global _job, _profiles
+    _job, _profiles = job, sp.load_npz(path)
+
+
+def _group_chunk(chunk):
+    _job.save_index(chunk, group_labels(_profiles, _job.seeds[chunk], _job.config.num_buckets))

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solar_tf import hashing
 from solar_tf.errors import UserError
 from solar_tf.rundir import atomic_write
 
@@ -197,6 +198,14 @@ def _validate(index):
     ascends[offsets] = True  # a new bucket may start lower
     if not ascends.all():
         raise _Refused("damaged: the labels of a bucket are not ascending")
+
+
+def chunk_buckets(run, chunk, num_labels):
+    """The bucket of every label in a chunk of a run whose index is there, int32 [N]."""
+    num_buckets = run.config.num_buckets
+    if run.config.is_grouped(chunk):
+        return load_index(run.paths.index(chunk), num_buckets, num_labels).label_buckets()
+    return hashing.label_buckets(num_labels, run.seeds[chunk], num_buckets)
 
 
 def load_balance(index):

@@ -83,6 +83,10 @@ def make_run(root, dataset, config, workers):
             paths.fetch(*(paths.root / name for name in content["files"]), facts=content["files"])
             verify(paths.root, content["files"], "delete it and run preprocess.py again")
             job = Job(paths, dataset, config, content)
+            if config.grouped_share:
+                from solar_tf.groups import write_grouped  # loads scipy, which others start without
+
+                write_grouped(job, workers)
             write_files(job, workers)
             _write_summary(job)
     return open_run(root, stage=True)

@@ -321,15 +321,18 @@ def open_searcher(
     root: Any,
     num_chunks: int | None = None,
     attributes: str | os.PathLike[str] | None = None,
+    grouped: bool = True,
 ) -> Searcher:
     """The run at `root` with all its chunks, or the first so many; attributes from a file."""
     run = open_run(searchable(root))
-    return Searcher(run, run.choose_chunks(num_chunks), attributes=attributes)
+    return Searcher(run, run.choose_chunks(num_chunks, grouped), attributes=attributes)
 
 
-def answer(root: Any, text: str, num_chunks: int | None = None, **options: Any) -> list[Hit]:
+def answer(
+    root: Any, text: str, num_chunks: int | None = None, grouped: bool = True, **options: Any
+) -> list[Hit]:
     """Print the best labels of one text as a table; `options` are those of `search_batch`."""
-    searcher = open_searcher(root, num_chunks)
+    searcher = open_searcher(root, num_chunks, grouped=grouped)
     found = searcher.search(text, **options)
     if not found and searcher.inputs([text]).known.all():
         raise UserError(f"nothing is found for {text!r} within these limits: widen them")

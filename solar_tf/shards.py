@@ -3,13 +3,11 @@
 A shard is one block of rows: the rows once, and for each chunk a TFRecord file with features
 hashed by the chunk's seed and OR'ed targets. What exists already is not made again.
 
-Grouped chunks need one pass over the rows before: their targets follow from their indexes.
+The indexes of grouped chunks are there before (`solar_tf.groups`): their targets follow from them.
 """
 
 import functools
 import json
-import tempfile
-from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +17,7 @@ from solar_tf.datasets.own_labels import add_own_labels, index_titles
 from solar_tf.datasets.source import row_of_first
 from solar_tf.datasets.vocabulary import Vocabulary, bags
 from solar_tf.errors import UserError
-from solar_tf.index import build_index, save_index
+from solar_tf.index import build_index, chunk_buckets, save_index
 from solar_tf.rundir import write_arrays
 from solar_tf.scanning import shard_blocks
 from solar_tf.workers import run_tasks
@@ -58,11 +56,17 @@ class Job:
         if not self.config.is_grouped(chunk):
             return hashing.hash_ids(labels, self.seeds[chunk], self.config.num_buckets)
         if chunk not in self._grouped:
-            from solar_tf import groups  # loads scipy, which most runs start without
-
             self.paths.fetch(self.paths.index(chunk))
-            self._grouped[chunk] = groups.chunk_buckets(self, chunk, self.num_labels)
+            self._grouped[chunk] = chunk_buckets(self, chunk, self.num_labels)
         return self._grouped[chunk][labels]
+
+    def save_index(self, chunk, buckets):
+        save_index(self.paths.index(chunk), build_index(buckets, self.config.num_buckets))
+        self.paths.publish(self.paths.index(chunk))
+
+    def fetch_described(self):
+        """Have what the scan wrote here, in a worker's machine."""
+        self.paths.fetch(*(self.paths.root / name for name in self.described), facts=self.described)
 
     def inputs(self, rows):
         """Splits, ids and weighted values of rows that are not dense; and arrays to keep."""
@@ -96,12 +100,11 @@ _job = None  # of this worker process
 def _start_worker(job):
     global _job
     _job = job
-    job.paths.fetch(*(job.paths.root / name for name in job.described), facts=job.described)
+    job.fetch_described()
 
 
 def write_files(job, workers):
     """Indexes and shards, by the same processes: a small run takes less time than their start."""
-    _write_grouped(job, workers)
     rows = [source.num_rows for source in job.sources.values()]
     with progress(sum(rows) if all(rows) else None, "writing records", "row") as bar:
 
@@ -177,81 +180,6 @@ def _require_finite(split, block, splits, values):
 
 
 def _write_index(chunk):
-    _save(chunk, hashing.label_buckets(_job.num_labels, _job.seeds[chunk], _job.config.num_buckets))
+    num_buckets = _job.config.num_buckets
+    _job.save_index(chunk, hashing.label_buckets(_job.num_labels, _job.seeds[chunk], num_buckets))
     return 0  # rows
-
-
-def _save(chunk, buckets):
-    save_index(_job.paths.index(chunk), build_index(buckets, _job.config.num_buckets))
-    _job.paths.publish(_job.paths.index(chunk))
-
-
-def _write_grouped(job, workers):
-    """The indexes of grouped chunks, from the profiles of the labels over all training rows."""
-    chunks = filter(job.config.is_grouped, range(job.config.num_chunks))
-    missing = [chunk for chunk in chunks if not job.paths.has(job.paths.index(chunk))]
-    if not missing:
-        return
-    import scipy.sparse as sp
-
-    from solar_tf import groups
-
-    source = job.sources["train"]
-    with progress(source.num_rows, "reading labels' rows", "row") as bar:
-        profiles = 0
-        for num_rows, sums in run_tasks(
-            _sum_by_label, shard_blocks(source, bar), workers, _start_worker, (job,)
-        ):
-            profiles = profiles + sums
-            bar.update(num_rows)
-    if job.kind == "text" and job.paths.label_titles.exists():
-        profiles = profiles + _title_profiles(job)
-    here = workers if isinstance(workers, int) else 1  # profiles are large: they stay here
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        progress(len(missing), "grouping labels", "chunk") as bar,
-    ):
-        path = Path(folder) / "profiles.npz"
-        sp.save_npz(path, sp.csr_matrix(groups.unit_rows(profiles)), compressed=False)
-        del profiles
-        for _ in run_tasks(_group_chunk, missing, here, _start_grouper, (job, path)):
-            bar.update()
-
-
-def _sum_by_label(block):
-    """The number of rows of a block, and the sums of those of each label."""
-    from solar_tf import groups
-
-    rows = _job.parse("train", block)
-    if _job.kind == "dense":
-        inputs = rows.dense
-    else:
-        inputs = groups.heaviest(*_job.inputs(rows)[:3], _job.num_features)
-    inputs = groups.unit_rows(inputs)
-    return len(rows), groups.sum_by_label(inputs, rows.label_splits, rows.labels, _job.num_labels)
-
-
-def _title_profiles(job):
-    """What the labels' own titles say: all that there is of a label that no row has."""
-    from solar_tf import groups
-
-    titles = job.paths.label_titles.read_text(encoding="utf-8").split("\n")[:-1]
-    splits, ids, values = bags(*job.vocabulary.sequences(titles))
-    values = features.weigh(splits, ids, values, job.config, job.weights)
-    return groups.unit_rows(groups.heaviest(splits, ids, values, job.num_features))
-
-
-_profiles = None  # of this worker process
-
-
-def _start_grouper(job, path):
-    import scipy.sparse as sp
-
-    global _job, _profiles
-    _job, _profiles = job, sp.load_npz(path)
-
-
-def _group_chunk(chunk):
-    from solar_tf import groups
-
-    _save(chunk, groups.group_labels(_profiles, _job.seeds[chunk], _job.config.num_buckets))

@@ -22,7 +22,7 @@ from solar_tf.cli import load_tensorflow
 from solar_tf.console import progress, say, seconds, table
 from solar_tf.errors import UserError
 from solar_tf.estimate import choose_trainers
-from solar_tf.groups import chunk_buckets
+from solar_tf.index import chunk_buckets
 from solar_tf.model import ChunkModel, inputs_of
 from solar_tf.rundir import atomic_folder, claim, open_run, sweep, write_json
 from solar_tf.starts import log_odds, start_input_layer

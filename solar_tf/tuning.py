@@ -18,7 +18,7 @@ from solar_tf.datasets.source import concatenate
 from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.encoder import Inputs
 from solar_tf.errors import UserError
-from solar_tf.groups import chunk_buckets
+from solar_tf.index import chunk_buckets
 from solar_tf.programs import errors_explained, program
 from solar_tf.rundir import atomic_folder, open_run, read_arrays
 from solar_tf.storage import discard

@@ -8,7 +8,8 @@ from conftest import files_of, open_titles, small_config, stage
 from solar_tf import groups, hashing
 from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
-from solar_tf.index import load_index
+from solar_tf.features import scale_rows
+from solar_tf.index import chunk_buckets, load_index
 from solar_tf.inference import infer
 from solar_tf.preprocessing import preprocess
 from solar_tf.rundir import open_run, read_json
@@ -57,7 +58,7 @@ def test_labels_of_a_topic_share_a_bucket_in_grouped_chunks_alone(topics, tmp_pa
     num_labels = run.dataset["num_labels"]
     for chunk in range(config.num_chunks):
         buckets = load_index(run.paths.index(chunk)).label_buckets()
-        assert np.array_equal(buckets, groups.chunk_buckets(run, chunk, num_labels))
+        assert np.array_equal(buckets, chunk_buckets(run, chunk, num_labels))
         by_topic = buckets.reshape(LABELS_OF_A_TOPIC, NUM_TOPICS)
         together = np.mean([np.bincount(column).max() for column in by_topic.T])
         if chunk == 0:
@@ -115,6 +116,9 @@ def test_a_grouped_run_goes_through_all_stages(topics, tmp_path):
     assert opened.config.grouped_share == 0.5
     assert opened.choose_chunks() == (0, 1, 2, 3)
     assert opened.choose_chunks(grouped=False) == (1, 3)
+    answers = stage("infer", run, "--nogrouped", "--query=sort3a").stdout
+    found_in = {line.split("|")[-2].strip() for line in answers.splitlines() if "item" in line}
+    assert found_in == {"2"}  # of the four chunks
     refused = stage("infer", run, "--nogrouped", "--num_chunks=3", check=False)
     assert "--num_chunks 3: this run has 2 chunks that are not grouped" in refused.stderr
 
@@ -130,7 +134,7 @@ def test_dense_rows_are_grouped_as_well(tmp_path):
         sp.save_npz(tmp_path / f"{split}_labels.npz", labels)
     sums = groups.sum_by_label(rows, labels.indptr, labels.indices, 12)
     assert np.allclose(sums, labels.T.toarray() @ rows)
-    buckets = groups.group_labels(groups.unit_rows(np.asarray(sums)), 0, 4)
+    buckets = groups.group_labels(scale_rows(np.asarray(sums)), 0, 4)
     assert all(len(set(buckets[topic::4])) == 1 for topic in range(4))
     assert (np.bincount(buckets) == 3).all()
 
@@ -142,7 +146,7 @@ def test_profiles_keep_the_heaviest_features_of_a_row():
     kept = groups.heaviest(splits, ids, values, 30).toarray()
     assert np.array_equal(np.flatnonzero(kept[0]), np.arange(20 - groups.HEAVIEST, 20))
     assert not kept[1].any() and kept[2, 3] == 2 and kept[2, 5] == 1
-    lengths = np.linalg.norm(groups.unit_rows(sp.csr_matrix(kept)).toarray(), axis=1)
+    lengths = np.linalg.norm(scale_rows(sp.csr_matrix(kept)).toarray(), axis=1)
     assert np.allclose(lengths, [1, 0, 1])
 
 

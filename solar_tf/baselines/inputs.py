@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from solar_tf import features, records
 from solar_tf.datasets.vocabulary import Vocabulary, bags
 from solar_tf.errors import UserError
+from solar_tf.features import scale_rows
 from solar_tf.metrics import inverse_propensity
 from solar_tf.rundir import open_run, read_arrays
 
@@ -95,19 +96,6 @@ def load_data(root, weighting="auto", idf_power=0.0):
         label_inputs,
         _read_filter(run),
     )
-
-
-def scale_rows(inputs):
-    """Scale the rows of a CSR matrix or array to unit length, in place; empty ones stay."""
-    if sp.issparse(inputs):
-        rows = np.repeat(np.arange(inputs.shape[0]), np.diff(inputs.indptr))
-        squares = np.bincount(rows, np.square(inputs.data, dtype=np.float64), inputs.shape[0])
-        lengths = np.sqrt(squares).astype(np.float32)
-        inputs.data /= np.where(lengths > 0, lengths, 1)[rows]
-    else:
-        lengths = np.sqrt(np.einsum("ij,ij->i", inputs, inputs, dtype=np.float64))
-        inputs /= np.where(lengths > 0, lengths, 1).astype(np.float32)[:, None]
-    return inputs
 
 
 def csr_arrays(matrix):

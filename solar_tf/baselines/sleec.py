@@ -15,10 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from solar_tf.baselines.inputs import scale_rows
 from solar_tf.baselines.interface import Settings, setting
 from solar_tf.baselines.neighbours import NeighbourBaseline, unit_rows
 from solar_tf.clusters import balanced_clusters
+from solar_tf.features import scale_rows
 
 ROWS_PER_PRODUCT = 500  # of a cluster; bounds the dense block of similarities
 SMALL = "for one cluster, else"
