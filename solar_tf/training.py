@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from solar_tf.batches import damage_explained, read_batches
+from solar_tf.checkpoints import Checkpoints
 from solar_tf.cli import load_tensorflow
 from solar_tf.console import progress, say, seconds, table
 from solar_tf.errors import UserError
@@ -26,18 +27,12 @@ from solar_tf.index import chunk_buckets
 from solar_tf.model import ChunkModel, inputs_of
 from solar_tf.rundir import atomic_folder, claim, open_run, sweep, write_json
 from solar_tf.starts import log_odds, start_input_layer
-from solar_tf.weights import (
-    NAMES,
-    load_weights,
-    not_finite,
-    read_state,
-    save_weights,
-    training_bytes,
-)
+from solar_tf.weights import NAMES, not_finite, save_weights, training_bytes
 from solar_tf.workers import run_tasks
 
 HELD_PAUSE = 1.0  # seconds between tries for chunks that others hold
 CHECK_EVERY = 50  # steps between looks at the loss, each of which waits for the device
+PLACE = ("epoch", "batch", "loss_sum", "epoch_seconds", "history")  # of a trainer in its work
 
 
 def train(root, chunks=None, trainers=1, wait=0.0, **options):
@@ -120,7 +115,7 @@ class ChunkTrainer:
         line=0,  # of the progress bar
     ):
         self.run, self.chunk, self.line = run, chunk, line
-        self.checkpoint_seconds = 60 * checkpoint_minutes
+        self.checkpoints = Checkpoints(run.paths, chunk, 60 * checkpoint_minutes)
         self.model = ChunkModel(
             run.config,
             run.input_dim,
@@ -169,7 +164,7 @@ class ChunkTrainer:
 
     def _train_epoch(self, batches, bar):
         losses = collections.deque()
-        last_look = last_checkpoint = time.perf_counter()
+        last_look = time.perf_counter()
         for batch in batches:
             losses.append(self.model.train_batch(batch, self._learning_rate()))
             self.batch += 1
@@ -181,10 +176,9 @@ class ChunkTrainer:
             self.epoch_seconds += now - last_look
             last_look = now
             bar.set_postfix_str(f"loss {self.loss_sum / self.batch:.3f}")
-            due = now - last_checkpoint > self.checkpoint_seconds
-            if due and self.batch < self.steps_per_epoch:
+            if self.checkpoints.due() and self.batch < self.steps_per_epoch:
                 self._save_checkpoint()
-                last_look = last_checkpoint = time.perf_counter()
+                last_look = time.perf_counter()
         if self.batch != self.steps_per_epoch:
             raise UserError(
                 f"{self.run.paths.location}: the records of chunk {self.chunk} hold other rows "
@@ -243,7 +237,7 @@ class ChunkTrainer:
             self.writer.flush()
         self.epoch, self.batch = self.epoch + 1, 0
         self.loss_sum = self.epoch_seconds = 0.0
-        if self.epoch < self.run.config.epochs:
+        if self.epoch < self.run.config.epochs and self.checkpoints.worthwhile():
             self._save_checkpoint()
 
     def _start_bias(self):
@@ -276,44 +270,19 @@ class ChunkTrainer:
         with progress(rows, name, "row", done, self.line) as bar, damage_explained(*paths):
             yield bar
 
-    # Checkpoints.
-
     def _save_checkpoint(self):
-        """Save everything under a new name, then drop the older ones: one is always whole."""
-        step = int(self.model.step.numpy())
-        path = self.run.paths.checkpoint(self.chunk, step)
-        with atomic_folder(path) as folder:
-            state = {
-                "epoch": self.epoch,
-                "batch": self.batch,
-                "loss_sum": self.loss_sum,
-                "epoch_seconds": self.epoch_seconds,
-                "history": self.history,
-                "step": step,
-            }
-            weights = {name: variable.numpy() for name, variable in self.model.state().items()}
-            save_weights(folder, self._finite(weights), state)
-        self.run.paths.publish(path)
-        self.run.paths.drop(*self._checkpoints()[:-1])
-
-    def _checkpoints(self):
-        return sorted(self.run.paths.training(self.chunk).glob("step_*[0-9]"))
+        arrays = {name: variable.numpy() for name, variable in self.model.state().items()}
+        facts = {name: getattr(self, name) for name in PLACE}
+        self.checkpoints.save(int(self.model.step.numpy()), self._finite(arrays), facts)
 
     def _resume(self):
         """Take up the newest checkpoint; returns whether there was one."""
-        elsewhere = self.run.paths.stored(self.run.paths.training(self.chunk))
-        self.run.paths.fetch(*elsewhere[-1:])
-        checkpoints = self._checkpoints()
-        if not checkpoints:
+        facts = self.checkpoints.resume(self.model.state())
+        if facts is None:
             return False
-        state = read_state(checkpoints[-1])
-        for name, variable in self.model.state().items():
-            # One at a time: together they are as large as the model.
-            shapes = {name: tuple(variable.shape)}
-            variable.assign(load_weights(checkpoints[-1], shapes)[name])
-        self.model.step.assign(state["step"])
-        for name in ("epoch", "batch", "loss_sum", "epoch_seconds", "history"):
-            setattr(self, name, state[name])
+        self.model.step.assign(facts["step"])
+        for name in PLACE:
+            setattr(self, name, facts[name])
         say(f"chunk {self.chunk}: goes on at epoch {self.epoch}, batch {self.batch}")
         return True
 

@@ -28,6 +28,7 @@ LAYERS = [
     "rundir",
     "precision",
     "weights",
+    "checkpoints",
     "memory",
     "workers",
     "hashing",
