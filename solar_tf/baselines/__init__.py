@@ -18,6 +18,7 @@ BASELINES = {  # name: module and class
     "dssm": ("dssm", "Dssm"),
     "glas": ("glas", "Glas"),
     "snrm": ("snrm", "Snrm"),
+    "knn": ("knn", "Knn"),  # not the paper's: a floor
 }
 
 

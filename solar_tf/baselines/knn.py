@@ -1,0 +1,56 @@
+"""The labels of the nearest training rows, by the cosine of the inputs: what needs no learning.
+
+Not one of the paper's competitors. It tells how much of a dataset is a matter of like inputs having
+like labels, which the learned methods have to beat (docs/books.md). The search is exact: over an
+inverted index of the rows' features, or products with all rows where these are dense.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from solar_tf.baselines.dense_search import best_by_product
+from solar_tf.baselines.inputs import csr_arrays
+from solar_tf.baselines.interface import Baseline, Settings, in_threads, setting
+from solar_tf.baselines.postings import make_postings, search_postings
+from solar_tf.baselines.votes import vote
+
+
+@dataclass(frozen=True)
+class KnnSettings(Settings):
+    neighbours: int = setting(100, "ours", "nearest training rows that vote for their labels")
+    power: float = setting(3.0, "ours", "of the cosine, by which a row's vote weighs")
+
+
+class Knn(Baseline):
+    title = "kNN"
+    Settings = KnnSettings
+
+    def fit(self, data, folder):
+        label_splits, labels, _ = csr_arrays(data.train.labels)
+        rows = data.train.inputs
+        index = make_postings(rows) if sp.issparse(rows) else {"rows": rows}
+        self.arrays = index | {
+            "label_splits": label_splits,
+            "labels": labels,
+            "label_count": np.int64(data.num_labels),
+        }
+
+    def predict(self, inputs, k):
+        model, near = self.arrays, self.settings.neighbours
+        if "rows" in model:
+            members, cosines = best_by_product(np.asarray(inputs), model["rows"], near)
+        else:
+            members, cosines, _ = search_postings(sp.csr_matrix(inputs), model, near)
+        weights = np.maximum(cosines, 0) ** np.float32(self.settings.power)
+        ids = np.full((inputs.shape[0], k), -1, np.int32)
+        scores = np.zeros((inputs.shape[0], k), np.float32)
+        in_threads(
+            lambda start, stop: vote(
+                start, stop, members, weights, model["label_splits"], model["labels"],
+                int(model["label_count"]), ids, scores,
+            ),
+            len(ids),
+        )  # fmt: skip
+        return ids, scores
