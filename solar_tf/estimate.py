@@ -103,7 +103,7 @@ def estimate(dataset, config, workers):
         trainers=trainers,
         ms_forward=1e3 * (forward * config.num_chunks + starting),
         ms_top_m=1e3 * top_m * config.num_chunks,
-        ms_rank=1e3 * measure_rank(config, sample.num_labels),
+        ms_rank=1e3 * measure_rank(config, sample.num_labels, workers),
         gpu_chunk_seconds={
             name: steps * max(flops / (GPU_EFFICIENCY * peak), touched / bandwidth)
             for name, (peak, bandwidth) in GPUS.items()

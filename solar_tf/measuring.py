@@ -30,6 +30,7 @@ from solar_tf.weights import count_parameters, training_bytes
 from solar_tf.workers import available_memory, run_tasks
 
 QUERIES = 1000  # of a forward pass
+RANKED = 256  # queries ranked at a time, as by the workers of stage 3
 BATCHES = 8  # that are trained on in turn, as no two batches of a run touch the same rows
 MEASURE_SECONDS = 8.0  # for each of the measured parts
 MEASURED_LABELS = 2_000_000  # an index of more labels is not built; its time is scaled
@@ -178,28 +179,35 @@ def _of_size(batch, size):
     return out
 
 
-def measure_rank(config, num_labels, m=100):
-    """Seconds of one query's lookup and ranking on one core."""
+def measure_rank(config, num_labels, workers, m=100):
+    """Seconds of one core for a query's lookup and ranking, while all workers rank."""
+    job = functools.partial(_time_rankings, config, num_labels, min(m, config.num_buckets))
+    return float(np.mean(list(run_tasks(job, range(workers), workers))))
+
+
+def _time_rankings(config, num_labels, m, seed):
     measured = min(num_labels, MEASURED_LABELS)
-    m = min(m, config.num_buckets)
     indexes = [
         build_index(hashing.label_buckets(measured, chunk, config.num_buckets), config.num_buckets)
         for chunk in range(config.num_chunks)
     ]
     offsets = np.stack([index.offsets for index in indexes])
     labels = np.stack([index.labels for index in indexes])
-    generator = np.random.default_rng(0)
-    shape = 16, config.num_chunks
+    generator = np.random.default_rng(seed)
+    shape = RANKED, config.num_chunks
     buckets = np.stack(
         [
             generator.permuted(np.arange(config.num_buckets, dtype=np.int32))[:m]
             for _ in range(shape[0] * shape[1])
         ]
     ).reshape(*shape, m)
-    weights = np.sort(generator.exponential(size=(*shape, m)).astype(np.float32))[..., ::-1]
+    # Of a trained chunk, probabilities fall about as the reciprocal of their place.
+    weights = retrieval.score_weights(
+        generator.uniform(0.1, 0.5, (*shape, 1)) / np.arange(1, m + 1), "evidence"
+    )
     k = min(100, measured)
     spent = _median_seconds(lambda: retrieval.rank(buckets, weights, offsets, labels, k))
-    return spent / shape[0] * num_labels / measured
+    return spent / RANKED * num_labels / measured
 
 
 def _median_seconds(function, most=50):

@@ -85,13 +85,13 @@ def quoted_cells(table, dataset, model):
 def ablation_rows(runs, counts):
     """The rows of Table 4; runs in the order of the paper's B, None where one is missing.
 
-    Our smallest, middle and largest B and K stand beside the paper's.
+    Our largest, middle and smallest B stand beside the paper's, which has other data; K beside
+    the same K, and other K beside nothing.
     """
     rows = []
-    paper_counts = (8, 16, 32)[-len(counts) :]
     for (num_buckets, run), paper_buckets in zip(runs, (30_000, 20_000, 10_000), strict=True):
-        for k, paper_k in zip(counts, paper_counts, strict=True):
-            key = f"B={paper_buckets}, K={paper_k}"
+        for k in counts:
+            key = f"B={paper_buckets}, K={k}"
             quoted = {c.metric: c.value for c in paper.cells(4) if c.row == key}
             subset = None if k == max(counts) else k
             for score in ("probability", "evidence"):
