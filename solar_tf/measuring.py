@@ -201,9 +201,9 @@ def _time_rankings(config, num_labels, m, seed):
             for _ in range(shape[0] * shape[1])
         ]
     ).reshape(*shape, m)
-    # Of a trained chunk, probabilities fall about as the reciprocal of their place.
+    # Of trained chunks, probabilities fall by about this power of their place (books).
     weights = retrieval.score_weights(
-        generator.uniform(0.1, 0.5, (*shape, 1)) / np.arange(1, m + 1), "evidence"
+        generator.uniform(0.05, 0.5, (*shape, 1)) / np.arange(1, m + 1) ** 0.75, "evidence"
     )
     k = min(100, measured)
     spent = _median_seconds(lambda: retrieval.rank(buckets, weights, offsets, labels, k))

@@ -24,6 +24,7 @@ LAYERS = [
     "store",
     "mirror",
     "claims",
+    "paths",
     "manifest",
     "rundir",
     "precision",
