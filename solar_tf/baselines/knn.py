@@ -12,9 +12,9 @@ import scipy.sparse as sp
 
 from solar_tf.baselines.dense_search import best_by_product
 from solar_tf.baselines.inputs import csr_arrays
-from solar_tf.baselines.interface import Baseline, Settings, in_threads, setting
+from solar_tf.baselines.interface import Baseline, Settings, setting
 from solar_tf.baselines.postings import make_postings, search_postings
-from solar_tf.baselines.votes import vote
+from solar_tf.baselines.votes import rank_by_votes
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,5 @@ class Knn(Baseline):
         else:
             members, cosines, _ = search_postings(sp.csr_matrix(inputs), model, near)
         weights = np.maximum(cosines, 0) ** np.float32(self.settings.power)
-        ids = np.full((inputs.shape[0], k), -1, np.int32)
-        scores = np.zeros((inputs.shape[0], k), np.float32)
-        in_threads(
-            lambda start, stop: vote(
-                start, stop, members, weights, model["label_splits"], model["labels"],
-                int(model["label_count"]), ids, scores,
-            ),
-            len(ids),
-        )  # fmt: skip
-        return ids, scores
+        voters = model["label_splits"], model["labels"], model["label_count"]
+        return rank_by_votes(members, weights, *voters, k)

@@ -11,7 +11,7 @@ from numba import njit
 
 from solar_tf.baselines.inputs import csr_arrays
 from solar_tf.baselines.interface import CORES, Baseline, Parts, in_threads
-from solar_tf.baselines.votes import vote
+from solar_tf.baselines.votes import rank_by_votes
 
 # units [F, C]: a row belongs to the part of its largest product; part_splits [C + 1] and rows [n]
 # in the order of parts; columns used in each part, column_splits [C + 1]; projections, a row [dim]
@@ -55,16 +55,8 @@ class NeighbourBaseline(Baseline):
         )
         members = np.concatenate([rows for rows, _ in found], axis=1)
         weights = np.concatenate([similar for _, similar in found], axis=1)
-        ids = np.full((inputs.shape[0], k), -1, np.int32)
-        scores = np.zeros((inputs.shape[0], k), np.float32)
-        in_threads(
-            lambda start, stop: vote(
-                start, stop, members, weights, model["label_splits"], model["labels"],
-                int(model["num_labels"]), ids, scores,
-            ),
-            len(ids),
-        )  # fmt: skip
-        return ids, scores
+        voters = model["label_splits"], model["labels"], model["num_labels"]
+        return rank_by_votes(members, weights, *voters, k)
 
 
 def nearest_rows(inputs, learner, count):

@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+from solar_tf.baselines.interface import in_threads
+
 HALF = np.uint64(32)
 
 compiled = njit(nogil=True, cache=True, error_model="numpy")
@@ -27,6 +29,19 @@ def best_labels(touched, scores, keys, ids, values):
         label = np.int32(~np.uint32(chosen[k - 1 - i] & np.uint64(0xFFFFFFFF)))
         ids[i] = label
         values[i] = scores[label]
+
+
+def rank_by_votes(members, weights, label_splits, labels, num_labels, k):
+    """The k best labels of each query by `vote`: ids int32 [n, k], padded with -1, and scores."""
+    ids = np.full((len(members), k), -1, np.int32)
+    scores = np.zeros((len(members), k), np.float32)
+    in_threads(
+        lambda start, stop: vote(
+            start, stop, members, weights, label_splits, labels, int(num_labels), ids, scores
+        ),
+        len(ids),
+    )
+    return ids, scores
 
 
 @compiled
