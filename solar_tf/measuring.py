@@ -31,7 +31,7 @@ from solar_tf.workers import available_memory, run_tasks
 
 QUERIES = 1000  # of a forward pass
 RANKED = 256  # queries ranked at a time, as by the workers of stage 3
-BATCHES = 8  # that are trained on in turn, as no two batches of a run touch the same rows
+BATCHES = 64  # that are trained on in turn, as no two batches of a run touch the same rows
 MEASURE_SECONDS = 8.0  # for each of the measured parts
 MEASURED_LABELS = 2_000_000  # an index of more labels is not built; its time is scaled
 
@@ -122,7 +122,8 @@ def _time_steps(config, input_dim, dense, batches, chunk):
     batches = [{name: tf.constant(array) for name, array in batch.items()} for batch in sized]
     turns, rate = itertools.cycle(batches), tf.constant(1e-3)
     # All the time there is: other trainers, which take their share of the machine, begin later.
-    return _median_seconds(lambda: float(model.train_batch(next(turns), rate)), most=None)
+    times = _seconds(lambda: float(model.train_batch(next(turns), rate)), most=None)
+    return float(np.mean(times))  # now and then a step takes long, and all of them add up
 
 
 def measure_queries(config, input_dim, dense, batch):
@@ -206,12 +207,12 @@ def _time_rankings(config, num_labels, m, seed):
         generator.uniform(0.05, 0.5, (*shape, 1)) / np.arange(1, m + 1) ** 0.75, "evidence"
     )
     k = min(100, measured)
-    spent = _median_seconds(lambda: retrieval.rank(buckets, weights, offsets, labels, k))
-    return spent / RANKED * num_labels / measured
+    spent = np.median(_seconds(lambda: retrieval.rank(buckets, weights, offsets, labels, k)))
+    return float(spent) / RANKED * num_labels / measured
 
 
-def _median_seconds(function, most=50):
-    """The median of some calls after the first, which compiles."""
+def _seconds(function, most=50):
+    """Of some calls after the first, which compiles."""
     function()
     times, started = [], time.perf_counter()
     while len(times) < 3 or (
@@ -220,4 +221,4 @@ def _median_seconds(function, most=50):
         began = time.perf_counter()
         function()
         times.append(time.perf_counter() - began)
-    return float(np.median(times))
+    return times
