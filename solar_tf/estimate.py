@@ -6,6 +6,7 @@ often they come. GPU times are computed from the stated assumptions.
 
 import os
 import shutil
+import tempfile
 from dataclasses import dataclass
 
 from solar_tf.console import say, seconds, size, table
@@ -70,20 +71,23 @@ def choose_trainers(config, input_dim, num_chunks):
 
 def estimate(dataset, config, workers):
     """The Estimate of preprocess, train and infer for this dataset and config."""
-    sample = take_sample(dataset, config, workers)
     dense = dataset.kind == "dense"
     input_dim = dataset.num_features if dense else config.feature_dim
+    trainers = choose_trainers(config, input_dim, config.num_chunks)
+    with tempfile.TemporaryDirectory() as folder:
+        sample = take_sample(dataset, config, workers, folder)
+        step, measured = measure_step(config, input_dim, dense, sample.sources, trainers)
     sized = sizes(config, input_dim, sample.num_labels, sample.tokens)
     parameters, memory, weights, index = sized
     row_bytes = sample.records_bytes / (sample.num_rows + sample.num_queries) / config.num_chunks
     memory += row_bytes * min(SHUFFLE_ROWS, sample.num_rows)
-    trainers = choose_trainers(config, input_dim, config.num_chunks)
-    step, measured = measure_step(config, input_dim, dense, sample.batches, trainers)
-    forward, top_m = measure_queries(config, input_dim, dense, sample.batches[0])
-    # Ranking processes start beside the forward passes, and take their share of the cores.
-    starting = 0.0
+    forward, top_m = measure_queries(config, input_dim, dense, sample.batch)
+    forward *= config.num_chunks
+    # Ranking processes start beside the forward passes, and take their share of the cores: half of
+    # them at the most, while the passes last.
     if sample.num_queries:
         starting = measure_worker_start() * workers / os.cpu_count() / sample.num_queries
+        forward += min(starting, forward)
     steps = -(-sample.num_rows // config.batch_size) * config.epochs
     started = START_SHARE * steps / config.epochs * (config.input_start == "gradient")
     flops = 6 * config.batch_size * config.hidden_dim * config.num_buckets
@@ -101,7 +105,7 @@ def estimate(dataset, config, workers):
         step_seconds=step,
         chunk_seconds=step * (steps + started),
         trainers=trainers,
-        ms_forward=1e3 * (forward * config.num_chunks + starting),
+        ms_forward=1e3 * forward,
         ms_top_m=1e3 * top_m * config.num_chunks,
         ms_rank=1e3 * measure_rank(config, sample.num_labels, workers),
         gpu_chunk_seconds={

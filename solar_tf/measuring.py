@@ -10,7 +10,6 @@ import itertools
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ from solar_tf.workers import available_memory, run_tasks
 
 QUERIES = 1000  # of a forward pass
 RANKED = 256  # queries ranked at a time, as by the workers of stage 3
-BATCHES = 64  # that are trained on in turn, as no two batches of a run touch the same rows
 MEASURE_SECONDS = 8.0  # for each of the measured parts
 MEASURED_LABELS = 2_000_000  # an index of more labels is not built; its time is scaled
 
@@ -45,54 +43,49 @@ class Sample:
     num_labels: int
     records_bytes: float  # of all rows in all chunks
     preprocess_seconds: float  # of all rows
-    batches: list  # arrays of some training batches
+    sources: dict  # the records of one chunk, as `batches.read_batches` takes them
+    batch: dict  # arrays of a training batch
 
     @property
     def tokens(self):
         """Of a row, on average; dense rows have none."""
-        batch = self.batches[0]
-        return len(batch.get("ids", ())) / (len(batch["bucket_splits"]) - 1)
+        return len(self.batch.get("ids", ())) / (len(self.batch["bucket_splits"]) - 1)
 
 
-def take_sample(dataset, config, workers):
-    """Run stage 1 on a few blocks, then on three times as many; and count all rows."""
+def take_sample(dataset, config, workers, folder):
+    """Run stage 1 on a few blocks, then on three times as many, in `folder`; and count all rows."""
     sources = [source for source in (dataset.train, dataset.test) if source]
     totals = [source.count_rows() for source in sources]
     took, read = [], []  # seconds and rows
-    with tempfile.TemporaryDirectory() as folder:
-        for blocks in (workers, 3 * workers):
-            heads = dict(zip(("train", "test"), (Head(s, blocks) for s in sources), strict=False))
-            part = dataclasses.replace(dataset, **heads, filter_path=None)
-            began = time.perf_counter()
-            run = make_run(Path(folder, str(blocks)), part, config, workers)
-            took.append(time.perf_counter() - began)
-            read.append(sum(run.summary[split]["rows"] for split in heads))
-            if read[-1] == sum(totals):
-                break
-        written = sum(
-            file.stat().st_size
-            for parent in (run.paths.summary.parent, run.paths.rows("train", 0).parent.parent)
-            for file in parent.rglob("shard_*")
-        )
-        paths = [run.paths.records("train", 0, 0)]
-        dense = {}
-        if dataset.kind == "dense":
-            dense = {"dense_paths": [run.paths.inputs("train", 0)], "dense_dim": run.input_dim}
-        batches = read_batches(paths, config.batch_size, **dense).take(BATCHES)
-        batches = [{name: t.numpy() for name, t in batch.items()} for batch in batches]
-        num_labels = run.dataset["num_labels"]
+    for blocks in (workers, 3 * workers):
+        heads = dict(zip(("train", "test"), (Head(s, blocks) for s in sources), strict=False))
+        part = dataclasses.replace(dataset, **heads, filter_path=None)
+        began = time.perf_counter()
+        run = make_run(Path(folder, str(blocks)), part, config, workers)
+        took.append(time.perf_counter() - began)
+        read.append(sum(run.summary[split]["rows"] for split in heads))
+        if read[-1] == sum(totals):
+            break
+    written = sum(
+        file.stat().st_size
+        for parent in (run.paths.summary.parent, run.paths.rows("train", 0).parent.parent)
+        for file in parent.rglob("shard_*")
+    )
+    records = run.sources("train", 0)
+    batch = next(iter(read_batches(**records, batch_size=config.batch_size)))
     a_row = (took[-1] - took[0]) / (read[-1] - read[0]) if len(set(read)) > 1 else 0.0
     return Sample(
         num_rows=totals[0],
         num_queries=sum(totals[1:]),
-        num_labels=num_labels,
+        num_labels=run.dataset["num_labels"],
         records_bytes=written * sum(totals) / read[-1],
         preprocess_seconds=took[-1] + max(a_row, 0.0) * (sum(totals) - read[-1]),
-        batches=batches,
+        sources=records,
+        batch={name: tensor.numpy() for name, tensor in batch.items()},
     )
 
 
-def measure_step(config, input_dim, dense, batches, trainers):
+def measure_step(config, input_dim, dense, sources, trainers):
     """Seconds of a training step when as many trainers as will run do run, and how measured."""
     shrink = 1
     while training_bytes(
@@ -103,7 +96,7 @@ def measure_step(config, input_dim, dense, batches, trainers):
     if shrink > 1:
         hidden = narrow(config, shrink).hidden_dim
         measured += f", at hidden_dim {hidden}, times {shrink}: the full size does not fit"
-    job = functools.partial(_time_steps, narrow(config, shrink), input_dim, dense, batches)
+    job = functools.partial(_time_steps, narrow(config, shrink), input_dim, dense, sources)
     start = (load_tensorflow, (1,)) if trainers > 1 else ()
     return shrink * float(
         np.mean(list(run_tasks(job, range(trainers), trainers, *start)))
@@ -115,14 +108,16 @@ def narrow(config, shrink):
     return dataclasses.replace(config, hidden_dim=config.hidden_dim // shrink)
 
 
-def _time_steps(config, input_dim, dense, batches, chunk):
+def _time_steps(config, input_dim, dense, sources, chunk):
+    """Mean seconds of a step, from records as in stage 2."""
     model = ChunkModel(config, input_dim, chunk, dense=dense)
     model.make_moments()
-    sized = (_of_size(batch, config.batch_size) for batch in batches)
-    batches = [{name: tf.constant(array) for name, array in batch.items()} for batch in sized]
-    turns, rate = itertools.cycle(batches), tf.constant(1e-3)
+    rate = tf.constant(1e-3)
+    options = {"batch_size": config.batch_size, "seed": chunk, **sources}
+    epochs = (read_batches(**options, epoch=epoch) for epoch in itertools.count())
+    batches = itertools.chain.from_iterable(epochs)
     # All the time there is: other trainers, which take their share of the machine, begin later.
-    times = _seconds(lambda: float(model.train_batch(next(turns), rate)), most=None)
+    times = _seconds(lambda: float(model.train_batch(next(batches), rate)), most=None)
     return float(np.mean(times))  # now and then a step takes long, and all of them add up
 
 

@@ -12,11 +12,11 @@ def quick(monkeypatch):
     monkeypatch.setattr(measuring, "MEASURE_SECONDS", 0.01)
 
 
-def test_a_sample_tells_the_counts_of_all_rows(titles):
-    sample = measuring.take_sample(open_titles(titles), small_config(), workers=1)
+def test_a_sample_tells_the_counts_of_all_rows(titles, tmp_path):
+    sample = measuring.take_sample(open_titles(titles), small_config(), 1, tmp_path)
     assert (sample.num_rows, sample.num_queries, sample.num_labels) == (600, 120, 40)
     assert sample.tokens == pytest.approx(3, abs=0.5)  # two topics and a noise
-    assert len(sample.batches[0]["bucket_splits"]) == small_config().batch_size + 1
+    assert len(sample.batch["bucket_splits"]) == small_config().batch_size + 1
 
 
 def test_a_batch_is_repeated_until_it_is_large_enough():
