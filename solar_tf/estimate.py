@@ -14,13 +14,13 @@ from solar_tf.measuring import (
     measure_queries,
     measure_rank,
     measure_step,
-    measure_worker_start,
     take_sample,
 )
 from solar_tf.weights import count_parameters, training_bytes
 from solar_tf.workers import available_memory
 
 SHUFFLE_ROWS = 200_000  # at most two blocks of the shuffle are in memory
+SUPPOSED_QUERIES = 100_000  # where there are no test rows
 START_SHARE = 0.25  # of an epoch's time for a start along the gradient; 0.22 on books
 
 # fp32 peak and memory bandwidth of the data sheets; half of the peak, and all of the
@@ -81,13 +81,8 @@ def estimate(dataset, config, workers):
     parameters, memory, weights, index = sized
     row_bytes = sample.records_bytes / (sample.num_rows + sample.num_queries) / config.num_chunks
     memory += row_bytes * min(SHUFFLE_ROWS, sample.num_rows)
-    forward, top_m = measure_queries(config, input_dim, dense, sample.batch)
-    forward *= config.num_chunks
-    # Ranking processes start beside the forward passes, and take their share of the cores: half of
-    # them at the most, while the passes last.
-    if sample.num_queries:
-        starting = measure_worker_start() * workers / os.cpu_count() / sample.num_queries
-        forward += min(starting, forward)
+    queries = sample.num_queries or SUPPOSED_QUERIES
+    forward, top_m = measure_queries(config, input_dim, dense, sample.batch, queries, workers)
     steps = -(-sample.num_rows // config.batch_size) * config.epochs
     started = START_SHARE * steps / config.epochs * (config.input_start == "gradient")
     flops = 6 * config.batch_size * config.hidden_dim * config.num_buckets
@@ -105,7 +100,7 @@ def estimate(dataset, config, workers):
         step_seconds=step,
         chunk_seconds=step * (steps + started),
         trainers=trainers,
-        ms_forward=1e3 * forward,
+        ms_forward=1e3 * forward / queries,
         ms_top_m=1e3 * top_m * config.num_chunks,
         ms_rank=1e3 * measure_rank(config, sample.num_labels, workers),
         gpu_chunk_seconds={

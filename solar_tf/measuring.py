@@ -4,10 +4,11 @@ Measured with the real kernels, at the real size where memory allows and at a sm
 scaled by the number of operations, where it does not.
 """
 
+import contextlib
 import dataclasses
 import functools
 import itertools
-import resource
+import math
 import subprocess
 import sys
 import time
@@ -121,8 +122,12 @@ def _time_steps(config, input_dim, dense, sources, chunk):
     return float(np.mean(times))  # now and then a step takes long, and all of them add up
 
 
-def measure_queries(config, input_dim, dense, batch):
-    """Seconds of one query's forward pass (all cores) and top m (one core) in one chunk."""
+def measure_queries(config, input_dim, dense, batch, num_queries, workers):
+    """Seconds of all queries' forward passes (all cores), and of a query's top m in one chunk.
+
+    The passes are those of stage 3 from the first on, which is traced, while the ranking
+    processes start beside them; those that there is no time for go at the pace of the last half.
+    """
     shrink = 1
     while 4 * count_parameters(narrow(config, shrink), input_dim) > 0.5 * available_memory():
         shrink *= 2
@@ -130,6 +135,7 @@ def measure_queries(config, input_dim, dense, batch):
     batch = inputs_of(_of_size(batch, QUERIES))
     inputs = {name: tf.constant(array) for name, array in batch.items()}
     m = min(100, config.num_buckets)
+    passes = config.num_chunks * math.ceil(num_queries / QUERIES)
     times, pending = [], []
 
     def top_m(probabilities):
@@ -138,10 +144,10 @@ def measure_queries(config, input_dim, dense, batch):
         return time.thread_time() - began
 
     # As in stage 3 a thread takes the top m of the last batch, on a core that the next one misses.
-    with ThreadPoolExecutor(1) as aside:
+    with ThreadPoolExecutor(1) as aside, _starting_rankers(workers):
         started = time.perf_counter()
-        while len(times) < 5 or (
-            len(times) < 50 and time.perf_counter() - started < MEASURE_SECONDS
+        while len(times) < min(5, passes) or (
+            len(times) < passes and time.perf_counter() - started < MEASURE_SECONDS
         ):
             if len(pending) > 1:
                 pending[-2].result()
@@ -149,17 +155,21 @@ def measure_queries(config, input_dim, dense, batch):
             probabilities = model.probabilities(inputs).numpy()
             times.append(time.perf_counter() - began)
             pending.append(aside.submit(top_m, probabilities))
-    forward, top = (np.median(t) for t in (times[2:], [p.result() for p in pending[2:]]))
-    return shrink * float(forward) / len(probabilities), float(top) / len(probabilities)
+        tops = [future.result() for future in pending]
+    pace, top = (float(np.median(part[len(part) // 2 :])) for part in (times, tops))
+    return shrink * (sum(times) + (passes - len(times)) * pace), top / len(probabilities)
 
 
-def measure_worker_start():
-    """Seconds of one core that a ranking process takes until it can rank."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+@contextlib.contextmanager
+def _starting_rankers(workers):
+    """Processes that get ready to rank, as those of stage 3 do, and then end."""
     program = "from solar_tf import retrieval; retrieval.warm_up()"
-    subprocess.run([sys.executable, "-c", program], check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    processes = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(workers)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.wait()
 
 
 def _of_size(batch, size):

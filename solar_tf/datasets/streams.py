@@ -139,7 +139,7 @@ class _Lines:
     def __init__(self, path, lines_per_block, skip):
         self.path, self.lines_per_block, self.skip = path, lines_per_block, skip
         self.first = self.count = 0  # the block's first line, its complete lines so far
-        self.open_bytes = 0  # of the last, unfinished line
+        self.open_bytes = 0  # of the last, unfinished line, or up to a piece more
 
     def ends(self, piece):
         """The places in a piece, an array of bytes, where blocks end."""
@@ -148,9 +148,10 @@ class _Lines:
         if self.count + num_lines >= step:
             places = (np.flatnonzero(newlines)[step - self.count - 1 :: step] + 1).tolist()
         self.count += num_lines
-        tail = len(piece) - 1 - bytes(piece).rfind(b"\n")
-        self.open_bytes = tail = tail if num_lines else self.open_bytes + tail
-        if tail > MAX_LINE:
+        # Not to a byte where a line began in this piece: looking for its start would cost a copy.
+        begun = 0 if num_lines else self.open_bytes
+        self.open_bytes = 0 if newlines[-1] else begun + len(piece)
+        if self.open_bytes > MAX_LINE:
             line = self.skip + self.first + self.count + 1
             fail(self.path, line, f"a line of more than {MAX_LINE} bytes", "give a file of text")
         return places

@@ -6,6 +6,7 @@
     python -m solar_tf.reproduce --table 1 --train train.txt --test test.txt --labels labels.txt \
         --name books200k --preset books200k
     python -m solar_tf.reproduce --table 2 --models solar,parabel,slice
+    python -m solar_tf.reproduce --table 2 --models sleec --earlier elsewhere/tables
     python -m solar_tf.reproduce --table 4 --ablation_chunks 8 --epochs 4          for a laptop
 
 Table 1: SOLAR, DSSM, GLaS, SNRM and AnnexML. Table 2: SOLAR and the methods of extreme
@@ -28,6 +29,12 @@ cli.define_dataset_flags()
 flags.DEFINE_string("name", None, "What your own files are called in the tables.")
 flags.DEFINE_list("models", list(plan.MODELS), "Those to run; the others' rows say: not run.")
 flags.DEFINE_multi_string("set", [], "A baseline's setting, such as sleec.learners=3.")
+flags.DEFINE_string(
+    "earlier",
+    None,
+    "Folder of tables of another reproduction on the same dataset: rows of models that are not "
+    "run here come from there, marked.",
+)
 flags.DEFINE_integer(
     "ablation_chunks", plan.ABLATION_CHUNKS, "Largest K of Table 4; half and quarter follow.", 1
 )
@@ -49,6 +56,7 @@ def main():
     from solar_tf.console import say
     from solar_tf.errors import UserError
     from solar_tf.presets import load_preset
+    from solar_tf.reproduce.earlier import read_earlier
 
     dataset = cli.open_dataset(FLAGS.name)
     preset = FLAGS.preset or dataset.preset
@@ -58,6 +66,7 @@ def main():
         plan.parse_settings(FLAGS.set),
         FLAGS.ablation_chunks,
         preset,
+        read_earlier(FLAGS.earlier, dataset.name) if FLAGS.earlier else {},
     )
     known = paper.DATASETS
     if FLAGS.paper_dataset and FLAGS.paper_dataset not in known:

@@ -26,7 +26,7 @@ class Row:
     """A line of a table: measured values by our names and the paper's cells by its names."""
 
     model: str
-    status: str  # measured here, or not run
+    status: str  # measured here, measured earlier, or not run
     source: str  # run and commit, or why it was not run
     values: dict = field(default_factory=dict)
     paper: dict = field(default_factory=dict)  # dataset: {metric: value}
@@ -134,7 +134,7 @@ def render(table, rows, dataset_title, dataset=None, notes=()):
         line += [str(row.values.get("epochs") or "-")] if table == 1 else []
         line += [_percent(row.values.get(name)) for name in ours]
         line += [_time(name, row.values.get(name)) for name in TIMES[table]]
-        line += [row.source if row.status == "measured here" else f"not run: {row.source}"]
+        line += [row.source if row.values else f"not run: {row.source}"]
         line += [_quoted(table, row.paper.get(name, {})) for name in shown]
         line += [_verdict(row)] if dataset else []
         cells.append(line)

@@ -12,6 +12,7 @@ from solar_tf.report.page import figure, grid, page, paragraph
 from solar_tf.report.results import baseline_results, solar_results
 from solar_tf.report.svg import Chart
 from solar_tf.reproduce import compare, samples
+from solar_tf.reproduce.earlier import fill_in
 from solar_tf.reproduce.execution import main_run
 from solar_tf.reproduce.plan import BASELINE_ROWS, MAIN, ablation, ablation_counts
 from solar_tf.rundir import atomic_write, open_run, write_json
@@ -51,9 +52,10 @@ def _compared(table, run, folder, wish, config, dataset, paper_dataset, reasons)
         quoted = paper_dataset if paper_dataset in compare.QUOTED_DATASETS[table] else None
     if table == 4 and (paper_dataset != quoted or counts != [8, 16, 32]):
         quoted = None
+    notes = fill_in(rows, wish.earlier[table]) if table in wish.earlier else []
     if quoted:
         compare.judge(table, rows, quoted)
-    notes = _solar_notes(wish, config) + _preset_notes(table, wish)
+    notes += _solar_notes(wish, config) + _preset_notes(table, wish)
     shown = compare.render(table, rows, dataset.name, quoted, notes)
     content = {
         "table": table,

@@ -61,6 +61,7 @@ class Wish:
     settings: dict = field(default_factory=dict)  # of baselines: {name: {setting: value}}
     ablation_chunks: int = ABLATION_CHUNKS
     preset: str | None = None  # of the dataset: baselines that have one of this name take it
+    earlier: dict = field(default_factory=dict)  # {table: content}, for rows that are not run
 
 
 class Folder:
@@ -77,11 +78,16 @@ class Folder:
         return self.root / "tables"
 
     def table(self, number, form):
-        return self.tables / f"table_{number}.{form}"
+        return table_file(self.tables, number, form)
 
     @property
     def report(self):
         return self.root / "report.html"
+
+
+def table_file(tables, number, form):
+    """A table's file in a folder of tables."""
+    return Path(tables) / f"table_{number}.{form}"
 
 
 def plan(wish, config):

@@ -1,0 +1,54 @@
+"""Rows of an earlier reproduction, on another machine say, in the place of those not run here."""
+
+import dataclasses
+import json
+
+from solar_tf.errors import UserError
+from solar_tf.reproduce.plan import TABLES, table_file
+
+MARK = "earlier: "  # before the run and commit of such a row
+
+
+def read_earlier(tables, dataset):
+    """{number of a table: its content} of a folder of tables of the same dataset."""
+    found = {}
+    for number in TABLES:
+        path = table_file(tables, number, "json")
+        if not path.exists():
+            continue
+        try:
+            content = json.loads(path.read_text())
+            of = content["dataset"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path}: not a table of a reproduction ({error}): give its tables/")
+        if of != dataset:
+            raise UserError(
+                f"{path}: a table of {of}, not of {dataset}: give tables of the same dataset, or "
+                f"--name {of} if it is the same"
+            )
+        found[number] = content
+    if not found:
+        raise UserError(f"{tables}: no table_1.json, ..., here: give the tables/ of a reproduction")
+    return found
+
+
+def fill_in(rows, content):
+    """Take what was not run here from an earlier table, in place; returns notes of where from."""
+    measured = {row["model"]: row for row in content["rows"] if row["values"]}
+    taken = False
+    for i, row in enumerate(rows):
+        if row.values or row.model not in measured:
+            continue
+        old = measured[row.model]
+        source = MARK + old["source"].removeprefix(MARK)
+        rows[i] = dataclasses.replace(
+            row, status="measured earlier", source=source, values=old["values"]
+        )
+        taken = True
+    if not taken:
+        return []
+    on = content["machine"]
+    return [
+        f"Rows marked *{MARK.strip()}* were measured by another reproduction on this dataset "
+        f"({on['cpu']}, {on['cores']} cores, {on['date']}): their times are of that machine."
+    ]
