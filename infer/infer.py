@@ -51,28 +51,34 @@ def main():
         options |= {"m": top_buckets[0], "score": FLAGS.score[-1], "where": FLAGS.where}
         answer(FLAGS.run, FLAGS.query, **options)
         return
+    options |= {
+        "top_buckets": top_buckets,
+        "full": FLAGS.full,
+        "scores": FLAGS.score,
+        "top_labels": FLAGS.top_labels,
+        "label_shards": FLAGS.label_shards,
+        "scratch_bytes": FLAGS.scratch_gb * 1e9,
+        "max_memory": max_memory,
+    }
     if FLAGS.launcher == "ray":
         from solar_tf.distributed import connect
 
-        options["cluster"] = connect(FLAGS.run, FLAGS.address, FLAGS.num_cpus, FLAGS.num_gpus)
+        cluster = connect(FLAGS.run, FLAGS.address, FLAGS.num_cpus, FLAGS.num_gpus)
         cli.load_tensorflow()
         from solar_tf.distributed.inference import infer
-    else:
-        options["workers"] = FLAGS.workers
+
+        infer(FLAGS.run, cluster=cluster, **options)
+        return
+    from solar_tf.retrieval import warm_up
+    from solar_tf.workers import started_ahead
+
+    # While TensorFlow loads, on one core, the others load what ranks; how many processes a limit
+    # of memory allows is not known yet.
+    with started_ahead(FLAGS.workers if max_memory is None else 0, warm_up):
         cli.load_tensorflow()
         from solar_tf.inference import infer
 
-    infer(
-        FLAGS.run,
-        top_buckets=top_buckets,
-        full=FLAGS.full,
-        scores=FLAGS.score,
-        top_labels=FLAGS.top_labels,
-        label_shards=FLAGS.label_shards,
-        scratch_bytes=FLAGS.scratch_gb * 1e9,
-        max_memory=max_memory,
-        **options,
-    )
+        infer(FLAGS.run, workers=FLAGS.workers, **options)
 
 
 if __name__ == "__main__":

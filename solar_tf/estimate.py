@@ -82,7 +82,7 @@ def estimate(dataset, config, workers):
     row_bytes = sample.records_bytes / (sample.num_rows + sample.num_queries) / config.num_chunks
     memory += row_bytes * min(SHUFFLE_ROWS, sample.num_rows)
     queries = sample.num_queries or SUPPOSED_QUERIES
-    forward, top_m = measure_queries(config, input_dim, dense, sample.batch, queries, workers)
+    forward, top_m = measure_queries(config, input_dim, dense, sample.batch, queries)
     steps = -(-sample.num_rows // config.batch_size) * config.epochs
     started = START_SHARE * steps / config.epochs * (config.input_start == "gradient")
     flops = 6 * config.batch_size * config.hidden_dim * config.num_buckets

@@ -4,13 +4,10 @@ Measured with the real kernels, at the real size where memory allows and at a sm
 scaled by the number of operations, where it does not.
 """
 
-import contextlib
 import dataclasses
 import functools
 import itertools
 import math
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -122,11 +119,11 @@ def _time_steps(config, input_dim, dense, sources, chunk):
     return float(np.mean(times))  # now and then a step takes long, and all of them add up
 
 
-def measure_queries(config, input_dim, dense, batch, num_queries, workers):
+def measure_queries(config, input_dim, dense, batch, num_queries):
     """Seconds of all queries' forward passes (all cores), and of a query's top m in one chunk.
 
-    The passes are those of stage 3 from the first on, which is traced, while the ranking
-    processes start beside them; those that there is no time for go at the pace of the last half.
+    The passes are those of stage 3 from the first on, which is traced; those that there is no
+    time for go at the pace of the last half.
     """
     shrink = 1
     while 4 * count_parameters(narrow(config, shrink), input_dim) > 0.5 * available_memory():
@@ -144,7 +141,7 @@ def measure_queries(config, input_dim, dense, batch, num_queries, workers):
         return time.thread_time() - began
 
     # As in stage 3 a thread takes the top m of the last batch, on a core that the next one misses.
-    with ThreadPoolExecutor(1) as aside, _starting_rankers(workers):
+    with ThreadPoolExecutor(1) as aside:
         started = time.perf_counter()
         while len(times) < min(5, passes) or (
             len(times) < passes and time.perf_counter() - started < MEASURE_SECONDS
@@ -158,18 +155,6 @@ def measure_queries(config, input_dim, dense, batch, num_queries, workers):
         tops = [future.result() for future in pending]
     pace, top = (float(np.median(part[len(part) // 2 :])) for part in (times, tops))
     return shrink * (sum(times) + (passes - len(times)) * pace), top / len(probabilities)
-
-
-@contextlib.contextmanager
-def _starting_rankers(workers):
-    """Processes that get ready to rank, as those of stage 3 do, and then end."""
-    program = "from solar_tf import retrieval; retrieval.warm_up()"
-    processes = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(workers)]
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.wait()
 
 
 def _of_size(batch, size):

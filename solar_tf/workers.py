@@ -57,9 +57,9 @@ def run_tasks(function, tasks, workers, initializer=None, initargs=(), patience=
             while not pending[0].what:
                 pool.work()
             yield pending.popleft().outcome()
-        pool.end(GRACE)
+        _end(pool.workers, GRACE)
     finally:
-        pool.end(0)
+        _end(pool.workers, 0)
 
 
 class _Entry:
@@ -77,25 +77,45 @@ class _Entry:
         return self.value
 
 
+_spares = []  # workers without a job
+
+
+@contextlib.contextmanager
+def started_ahead(count, prepare):
+    """Start workers before there is a job for them; `run_tasks` takes them before new ones.
+
+    Each calls `prepare()` meanwhile, which loads what the job will need. Those that no job took
+    end with the context.
+    """
+    _spares.extend(_Worker(prepare) for _ in range(count if count > 1 else 0))
+    try:
+        yield
+    finally:
+        _end(_spares, 0)
+
+
 class _Worker:
     """A process and its own pipe: the message that a killed process breaks off ends there."""
 
-    def __init__(self, job):
+    def __init__(self, prepare=None):
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.entries = collections.deque()  # what it was sent
         self.since = time.monotonic()  # when it began the first of them
         # As daemons they are told to end when this process exits by an exception.
-        self.process = context.Process(target=_serve, args=(theirs, *job), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, prepare), daemon=True)
         self.process.start()
         theirs.close()
 
-    def send(self, entry):
+    def send_task(self, entry):
         if not self.entries:
             self.since = time.monotonic()
         self.entries.append(entry)
+        self.send(entry.task)
+
+    def send(self, message):
         with contextlib.suppress(OSError):  # it is dead, which receiving will show
-            self.connection.send(entry.task)
+            self.connection.send(message)
 
 
 class _Pool:
@@ -113,11 +133,12 @@ class _Pool:
     def _distribute(self):
         while self.waiting:
             if len(self.workers) < self.size:
-                self.workers.append(_Worker(self.job))
+                self.workers.append(_spares.pop() if _spares else _Worker())
+                self.workers[-1].send(self.job)
             worker = min(self.workers, key=lambda worker: len(worker.entries))
             if len(worker.entries) >= (AHEAD if self.brief else 1):
                 break
-            worker.send(self.waiting.popleft())
+            worker.send_task(self.waiting.popleft())
 
     def work(self):
         """Take what the workers have done, and give them what waits."""
@@ -166,26 +187,27 @@ class _Pool:
                     "if it hangs, kill it, and its task is done again"
                 )
 
-    def end(self, grace):
-        """Let the idle workers leave, then tell them to; who does not obey is killed."""
-        for worker in self.workers:
-            worker.connection.close()
-        deadline = time.monotonic() + grace
-        for worker in self.workers:
-            worker.process.join(max(0.0, deadline - time.monotonic()))
-        for worker in self.workers:
-            worker.process.terminate()
-        deadline = time.monotonic() + GRACE
-        for worker in self.workers:
-            worker.process.join(max(0.0, deadline - time.monotonic()))
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
-        self.workers = []
+
+def _end(workers, grace):
+    """Let the idle workers leave, then tell them to; who does not obey is killed."""
+    for worker in workers:
+        worker.connection.close()
+    deadline = time.monotonic() + grace
+    for worker in workers:
+        worker.process.join(max(0.0, deadline - time.monotonic()))
+    for worker in workers:
+        worker.process.terminate()
+    deadline = time.monotonic() + GRACE
+    for worker in workers:
+        worker.process.join(max(0.0, deadline - time.monotonic()))
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
+    workers.clear()
 
 
-def _serve(connection, function, initializer, initargs):
-    """The life of a worker."""
+def _serve(connection, prepare):
+    """The life of a worker, whose first message is its job."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to answer
     # An exception ends the task, so that it cleans up what it was writing.
@@ -193,6 +215,11 @@ def _serve(connection, function, initializer, initargs):
     inbox = queue.SimpleQueue()
     threading.Thread(target=_fetch, args=(connection, inbox), daemon=True).start()
     try:
+        if prepare:
+            prepare()
+        if (job := inbox.get()) is None:
+            return
+        function, initializer, initargs = pickle.loads(job)
         if initializer:
             initializer(*initargs)
         function = pickle.loads(function)

@@ -43,39 +43,17 @@ def test_a_hidden_layer_that_does_not_fit_is_narrowed():
     assert measuring.narrow(small_config(), 4).hidden_dim == small_config().hidden_dim // 4
 
 
-@pytest.fixture
-def measured(titles, tmp_path):
-    """`measure_queries` of small data, as a function of the numbers of queries and workers."""
+def test_forward_passes_are_those_of_all_queries_in_all_chunks(titles, tmp_path, monkeypatch):
     config = small_config()
     sample = measuring.take_sample(open_titles(titles), config, 1, tmp_path)
-
-    def measure(num_queries, workers=0):
-        return measuring.measure_queries(
-            config, config.feature_dim, False, sample.batch, num_queries, workers
-        )
-
-    return measure
-
-
-def test_forward_passes_are_those_of_all_queries_in_all_chunks(measured, monkeypatch):
     ticks = itertools.count().__next__  # by this clock each pass takes a second
     clock = types.SimpleNamespace(perf_counter=ticks, thread_time=lambda: 0.0)
     monkeypatch.setattr(measuring, "time", clock)
-    chunks = small_config().num_chunks
-    assert measured(1)[0] == measured(1000)[0] == chunks
-    assert measured(1001)[0] == 2 * chunks
-    assert measured(1_000_000)[0] == 1000 * chunks  # of which a few are measured
 
+    def seconds(num_queries):
+        inputs = config, config.feature_dim, False, sample.batch
+        return measuring.measure_queries(*inputs, num_queries)[0]
 
-def test_ranking_processes_start_beside_the_forward_passes(measured, monkeypatch):
-    started = []
-
-    class Noted(measuring.subprocess.Popen):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            started.append(self)
-
-    monkeypatch.setattr(measuring.subprocess, "Popen", Noted)
-    forward, top_m = measured(100, workers=2)
-    assert forward > 0 and top_m > 0
-    assert [process.returncode for process in started] == [0, 0]
+    assert seconds(1) == seconds(1000) == config.num_chunks
+    assert seconds(1001) == 2 * config.num_chunks
+    assert seconds(1_000_000) == 1000 * config.num_chunks  # of which a few are measured

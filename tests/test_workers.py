@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from solar_tf.errors import UserError
-from solar_tf.workers import TRIES, run_tasks
+from solar_tf.workers import TRIES, run_tasks, started_ahead
 
 ROOT = Path(__file__).parent.parent
 
@@ -57,6 +57,20 @@ def keep(*values):
 def look(task):
     time.sleep(0.1)
     return os.getpid(), kept
+
+
+def get_ready():
+    global ready
+    ready = True
+
+
+def refuse_to_get_ready():
+    raise UserError("no kernels: get some")
+
+
+def readiness(task):
+    time.sleep(0.1)
+    return os.getpid(), ready, kept
 
 
 def process_of(task):
@@ -192,6 +206,36 @@ def test_each_worker_is_initialized(workers):
 
 def test_workers_start_without_tensorflow():
     assert list(run_tasks(heavy_modules, range(4), 2)) == [set()] * 4
+
+
+def test_workers_started_ahead_get_ready_and_then_do_the_work():
+    with started_ahead(2, get_ready):
+        ahead = {child.pid for child in multiprocessing.active_children()}
+        assert len(ahead) == 2
+        found = list(run_tasks(readiness, range(4), 2, keep, ("a",)))
+    assert {process for process, _, _ in found} <= ahead
+    assert {(ready, kept[1:]) for _, ready, kept in found} == {(True, ("a",))}
+
+
+def test_one_that_was_killed_before_its_job_is_replaced(capsys):
+    with started_ahead(2, get_ready):
+        (first, _) = multiprocessing.active_children()
+        os.kill(first.pid, signal.SIGKILL)
+        first.join()
+        assert list(run_tasks(square_slowly, range(20), 2)) == [i * i for i in range(20)]
+    assert "ended by SIGKILL, its task is done again" in capsys.readouterr().out
+
+
+def test_those_that_no_job_took_end_with_their_context():
+    with pytest.raises(UserError), started_ahead(3, get_ready):
+        assert len(multiprocessing.active_children()) == 3
+        raise UserError("no such run")
+    assert multiprocessing.active_children() == []
+
+
+def test_a_failure_in_getting_ready_is_told():
+    with started_ahead(2, refuse_to_get_ready), pytest.raises(UserError, match="no kernels"):
+        list(run_tasks(square_slowly, range(4), 2))
 
 
 def test_a_killed_worker_is_named_and_replaced_and_no_result_lost(tmp_path, capsys):
