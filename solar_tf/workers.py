@@ -87,6 +87,8 @@ def started_ahead(count, prepare):
     Each calls `prepare()` meanwhile, which loads what the job will need. Those that no job took
     end with the context.
     """
+    # Pickled by itself: its modules are loaded when the worker has set up its signals.
+    prepare = pickle.dumps(prepare)
     _spares.extend(_Worker(prepare) for _ in range(count if count > 1 else 0))
     try:
         yield
@@ -216,7 +218,7 @@ def _serve(connection, prepare):
     threading.Thread(target=_fetch, args=(connection, inbox), daemon=True).start()
     try:
         if prepare:
-            prepare()
+            pickle.loads(prepare)()
         if (job := inbox.get()) is None:
             return
         function, initializer, initargs = pickle.loads(job)
