@@ -55,7 +55,10 @@ SMALL = {
 class Snrm(TitleBaseline):
     title = "SNRM"
     Settings = SnrmSettings
-    presets = {"debian": SMALL, "books200k": SMALL | {"epochs": 3}}
+    presets = {
+        "debian": SMALL,
+        "books200k": SMALL | {"pairs": "all", "epochs": 1, "l1": 1e-5},
+    }
 
     def fit(self, data, folder):
         pairs = Pairs(data, self.settings)
