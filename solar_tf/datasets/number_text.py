@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solar_tf.datasets.source import ID_LIMIT, Block, fail, quote
-from solar_tf.datasets.streams import block_bytes, head, line_blocks
+from solar_tf.datasets.streams import block_bytes, count, head, line_blocks
 
 MAX_NUMBER = 1000  # characters; nobody needs more, and converting them must not take ages
 AGAIN = "download the file again, or correct its header"
@@ -39,9 +39,9 @@ class NumberLines:
         data, num_rows = block_bytes(self.path, block), block.num_rows
         if without:
             data = without.sub(b"", data)
-        num_values = len(data) // 2 + num_rows if self.width else data.count(b":")
+        num_values = len(data) // 2 + num_rows if self.width else count(data, b":")
         label_splits, feature_splits = np.zeros((2, num_rows + 1), np.int64)
-        labels = np.empty(data.count(b",") + num_rows, np.int32)
+        labels = np.empty(count(data, b",") + num_rows, np.int32)
         features = np.empty(0 if self.width else num_values, np.int32)
         values = np.empty(num_values, np.float32)
         doubtful = np.empty((num_values, 2), np.int64)  # takes no memory until it is filled

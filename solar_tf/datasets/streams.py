@@ -133,6 +133,16 @@ def line_blocks(path, lines_per_block, skip=0):
         yield from cut(lines, file)
 
 
+def where(data, byte):
+    """Which bytes of some data are this one: bool [bytes]."""
+    return np.frombuffer(data, np.uint8) == ord(byte)
+
+
+def count(data, byte):
+    """How often it occurs; bytes.count, which goes one by one, takes five times as long."""
+    return int(np.count_nonzero(where(data, byte)))
+
+
 class _Lines:
     """Where blocks of lines end, in the pieces of a file as they come."""
 
@@ -142,15 +152,15 @@ class _Lines:
         self.open_bytes = 0  # of the last, unfinished line, or up to a piece more
 
     def ends(self, piece):
-        """The places in a piece, an array of bytes, where blocks end."""
-        newlines = piece == ord("\n")
-        num_lines, step, places = np.count_nonzero(newlines), self.lines_per_block, []
+        """The places in a piece where blocks end."""
+        ends = where(piece, b"\n")
+        num_lines, step, places = np.count_nonzero(ends), self.lines_per_block, []
         if self.count + num_lines >= step:
-            places = (np.flatnonzero(newlines)[step - self.count - 1 :: step] + 1).tolist()
+            places = (np.flatnonzero(ends)[step - self.count - 1 :: step] + 1).tolist()
         self.count += num_lines
         # Not to a byte where a line began in this piece: looking for its start would cost a copy.
         begun = 0 if num_lines else self.open_bytes
-        self.open_bytes = 0 if newlines[-1] else begun + len(piece)
+        self.open_bytes = 0 if ends[-1] else begun + len(piece)
         if self.open_bytes > MAX_LINE:
             line = self.skip + self.first + self.count + 1
             fail(self.path, line, f"a line of more than {MAX_LINE} bytes", "give a file of text")
@@ -173,7 +183,7 @@ def _cut_stream(lines, file):
     size, parts = os.fstat(file.fileno()).st_size, []
     for piece in map(memoryview, _after_lines(_decompressed(lines.path, file), lines.skip)):
         start = 0
-        for end in lines.ends(np.frombuffer(piece, np.uint8)):
+        for end in lines.ends(piece):
             yield lines.block(b"".join([*parts, piece[start:end]]), file.tell() / size)
             parts, start = [], end
         parts.append(piece[start:])
@@ -205,7 +215,7 @@ def block_bytes(path, block):
         data = data.read()
     if not data.endswith(b"\n"):
         data += b"\n"
-    if data.count(b"\n") != block.num_rows:  # the kernels rely on it
+    if count(data, b"\n") != block.num_rows:  # the kernels rely on it
         fail(path, None, "the file changed while it was read", "start again")
     # A search for CR alone is ten times as fast as one for CR LF.
     return data.replace(b"\r\n", b"\n") if b"\r" in data else data
