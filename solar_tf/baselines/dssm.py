@@ -74,7 +74,7 @@ class Dssm(TitleBaseline):
     presets = {
         "debian": SMALL,
         "debian_softmax": SMALL | SOFTMAX | {"pairs": "one", "epochs": 12, "dim": 512},
-        "books200k": SMALL | {"epochs": 6},
+        "books200k": SMALL | {"epochs": 3},
         "books200k_softmax": SMALL | SOFTMAX | {"epochs": 3},
     }
 
