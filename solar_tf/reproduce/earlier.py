@@ -49,6 +49,6 @@ def fill_in(rows, content):
         return []
     on = content["machine"]
     return [
-        f"Rows marked *{MARK.strip()}* were measured by another reproduction on this dataset "
+        f'Rows marked "{MARK.strip()}" were measured by another reproduction on this dataset '
         f"({on['cpu']}, {on['cores']} cores, {on['date']}): their times are of that machine."
     ]
