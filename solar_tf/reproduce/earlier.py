@@ -7,6 +7,10 @@ from solar_tf.errors import UserError
 from solar_tf.reproduce.plan import TABLES, table_file
 
 MARK = "earlier: "  # before the run and commit of such a row
+NOTE = (
+    'Rows marked "earlier" were measured by another reproduction on this dataset; their times are '
+    "of the machine that they name."
+)
 
 
 def read_earlier(tables, dataset):
@@ -33,22 +37,16 @@ def read_earlier(tables, dataset):
 
 
 def fill_in(rows, content):
-    """Take what was not run here from an earlier table, in place; returns notes of where from."""
+    """Take what was not run here from an earlier table, in place; returns a note if anything is."""
     measured = {row["model"]: row for row in content["rows"] if row["values"]}
+    on = "{cpu}, {cores} cores".format(**content["machine"])
     taken = False
     for i, row in enumerate(rows):
         if row.values or row.model not in measured:
             continue
-        old = measured[row.model]
-        source = MARK + old["source"].removeprefix(MARK)
-        rows[i] = dataclasses.replace(
-            row, status="measured earlier", source=source, values=old["values"]
-        )
+        source, values = (measured[row.model][name] for name in ("source", "values"))
+        if not source.startswith(MARK):  # else it was taken from yet another one
+            source = f"{MARK}{source} ({on})"
+        rows[i] = dataclasses.replace(row, status="measured earlier", source=source, values=values)
         taken = True
-    if not taken:
-        return []
-    on = content["machine"]
-    return [
-        f'Rows marked "{MARK.strip()}" were measured by another reproduction on this dataset '
-        f"({on['cpu']}, {on['cores']} cores, {on['date']}): their times are of that machine."
-    ]
+    return [NOTE] if taken else []

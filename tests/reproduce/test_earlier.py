@@ -9,6 +9,8 @@ from solar_tf.errors import UserError
 from solar_tf.reproduce import output
 from solar_tf.reproduce.earlier import read_earlier
 
+SOURCE = "earlier: main @ abcdefg (Fast, 48 cores)"
+
 
 @pytest.fixture
 def earlier(reproduced, tmp_path):
@@ -18,6 +20,7 @@ def earlier(reproduced, tmp_path):
     (found,) = output.collect(folder, wish, config, dataset, None, failed)
     for row in found.content["rows"]:
         row |= {"values": {"P@1": 12.34}, "source": "main @ abcdefg"}
+    found.content["machine"] |= {"cpu": "Fast", "cores": 48}
     (tmp_path / "table_2.json").write_text(json.dumps(found.content))
     return tmp_path
 
@@ -33,7 +36,7 @@ def test_only_what_was_not_run_comes_from_it(reproduced, earlier):
     rows = {row["model"]: row for row in collect(reproduced, earlier).content["rows"]}
     assert rows["SLICE"]["values"] == {"P@1": 12.34}
     assert rows["SLICE"]["status"] == "measured earlier"
-    assert rows["SLICE"]["source"] == "earlier: main @ abcdefg"
+    assert rows["SLICE"]["source"] == SOURCE
     assert rows["SLICE"]["paper"]["wiki500k"]["P@1"] == 59.89
     assert rows["SOLAR (full)"]["status"] == "measured here"
     assert rows["SOLAR (full)"]["values"]["P@1"] != 12.34
@@ -41,15 +44,15 @@ def test_only_what_was_not_run_comes_from_it(reproduced, earlier):
 
 def test_the_table_says_where_it_comes_from(reproduced, earlier):
     text = collect(reproduced, earlier).tables[0].markdown()
-    assert "| earlier: main @ abcdefg " in text
-    assert "their times are of that machine" in text
+    assert f"| {SOURCE} " in text
+    assert "their times are of the machine that they name" in text
 
 
 def test_a_row_is_marked_once_however_often_it_is_taken(reproduced, earlier):
     content = collect(reproduced, earlier).content
     (earlier / "table_2.json").write_text(json.dumps(content, default=str))
     again = {row["model"]: row for row in collect(reproduced, earlier).content["rows"]}
-    assert again["SLICE"]["source"] == "earlier: main @ abcdefg"
+    assert again["SLICE"]["source"] == SOURCE
 
 
 def test_it_is_judged_like_the_others(reproduced, earlier):
