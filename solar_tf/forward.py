@@ -78,9 +78,9 @@ class BlockForward:
         """
         costs = {chunk: self._saved(chunk, key) for chunk, key in keys.items()}
         missing = [chunk for chunk, cost in costs.items() if cost is None]
-        if missing and self.max_m:  # compiles, or loads what was compiled before
-            retrieval.top_buckets(np.zeros((1, self.max_m), np.float32), self.max_m)
         with ThreadPoolExecutor(1) as aside, ThreadPoolExecutor(1) as loader:
+            if missing and self.max_m:  # compiles, or loads what was compiled before
+                aside.submit(retrieval.top_buckets, np.zeros((1, self.max_m), "f4"), self.max_m)
             loads = (loader.submit(self.forward.load, chunk) for chunk in missing)
             ahead, pending = next(loads, None), []
             for chunk in missing:
