@@ -69,12 +69,7 @@ def main():
 
         infer(FLAGS.run, cluster=cluster, **options)
         return
-    from solar_tf.retrieval import warm_up
-    from solar_tf.workers import started_ahead
-
-    # While TensorFlow loads, on one core, the others load what ranks; how many processes a limit
-    # of memory allows is not known yet.
-    with started_ahead(FLAGS.workers if max_memory is None else 0, warm_up):
+    with cli.rankers_ahead(FLAGS.workers, max_memory):
         cli.load_tensorflow()
         from solar_tf.inference import infer
 

@@ -186,6 +186,18 @@ def use_gpu(gpu):
     return "CPU"
 
 
+def rankers_ahead(workers, max_memory):
+    """A context in which the processes of stage 3 load what ranks, beside TensorFlow.
+
+    That loads on one core and leaves the others free. How many processes a limit of memory allows
+    is not known so early: then none start.
+    """
+    from solar_tf.retrieval import warm_up
+    from solar_tf.workers import started_ahead
+
+    return started_ahead(workers if max_memory is None else 0, warm_up)
+
+
 def load_tensorflow(threads=None):
     """Import TensorFlow quietly and let it find its devices; returns its GPUs."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

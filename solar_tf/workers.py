@@ -237,9 +237,6 @@ def _serve(connection, prepare):
             connection.send_bytes(message)
         except BrokenPipeError:
             return
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(0)  # the parent waits for this, and tidying up a whole interpreter takes a while
 
 
 def _fetch(connection, inbox):
