@@ -43,8 +43,7 @@ flags.DEFINE_string("where", None, "With --query: attributes of labels, as secti
 def main():
     top_buckets = cli.parse_numbers("top_buckets", FLAGS.top_buckets)
     max_memory = cli.max_memory()
-    options = {name: FLAGS[name].value for name in ("num_chunks", "grouped")}
-    options["floor"] = FLAGS.evidence_floor
+    options = {"num_chunks": FLAGS.num_chunks, "grouped": FLAGS.grouped, "floor": FLAGS.evidence_floor}
     if FLAGS.query is not None:
         from solar_tf.search import answer
 
