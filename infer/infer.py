@@ -43,19 +43,18 @@ flags.DEFINE_string("where", None, "With --query: attributes of labels, as secti
 def main():
     top_buckets = cli.parse_numbers("top_buckets", FLAGS.top_buckets)
     max_memory = cli.max_memory()
-    options = {"num_chunks": FLAGS.num_chunks, "grouped": FLAGS.grouped, "floor": FLAGS.evidence_floor}
+    options = {name: FLAGS[name].value for name in ("num_chunks", "grouped")}
+    options["floor"] = FLAGS.evidence_floor
     if FLAGS.query is not None:
         from solar_tf.search import answer
 
         options |= {"m": top_buckets[0], "score": FLAGS.score[-1], "where": FLAGS.where}
         answer(FLAGS.run, FLAGS.query, **options)
         return
+    options |= {name: FLAGS[name].value for name in ("full", "top_labels", "label_shards")}
     options |= {
         "top_buckets": top_buckets,
-        "full": FLAGS.full,
         "scores": FLAGS.score,
-        "top_labels": FLAGS.top_labels,
-        "label_shards": FLAGS.label_shards,
         "scratch_bytes": FLAGS.scratch_gb * 1e9,
         "max_memory": max_memory,
     }
