@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import os
 import re
-import signal
 import sys
 import tempfile
 
@@ -13,7 +12,7 @@ from absl import app, flags
 from solar_tf.config import CHOICES, SolarConfig
 from solar_tf.console import say
 from solar_tf.errors import UserError
-from solar_tf.programs import errors_explained, stop
+from solar_tf.programs import errors_explained, exit_when_terminated, stop
 from solar_tf.store import Store
 from solar_tf.urls import local_path, url_of
 
@@ -114,8 +113,7 @@ def run_stage(main):
     def guarded(argv):
         if len(argv) > 1:
             stop(f"{argv[1]!r} is not a flag: see {os.path.basename(argv[0])} --help")
-        # A terminated stage leaves by an exception, so that it cleans up what it was writing.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        exit_when_terminated()
         with errors_explained():
             if "run" in flags.FLAGS:
                 if url := url_of(flags.FLAGS.run):

@@ -44,3 +44,13 @@ def stop(message, code=1):
     """End the program with one line."""
     print(f"error: {message}", file=sys.stderr)
     sys.exit(code)
+
+
+def exit_when_terminated():
+    """Leave by an exception, so that what is being written is cleaned up, and undisturbed."""
+
+    def leave(*_):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, leave)

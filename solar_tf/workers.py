@@ -16,6 +16,7 @@ from multiprocessing.connection import wait
 
 from solar_tf.console import say
 from solar_tf.errors import UserError
+from solar_tf.programs import exit_when_terminated
 
 TRIES = 3  # of a task whose process died
 AHEAD = 2  # tasks taken for each worker: the one it does, and the next
@@ -212,10 +213,26 @@ def _serve(connection, prepare):
     """The life of a worker, whose first message is its job."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to answer
-    # An exception ends the task, so that it cleans up what it was writing.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    exit_when_terminated()
+    sys.unraisablehook = _unless_told_to_end
     inbox = queue.SimpleQueue()
     threading.Thread(target=_fetch, args=(connection, inbox), daemon=True).start()
+    try:
+        _work(connection, inbox, prepare)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is leaving
+
+
+def _unless_told_to_end(unraisable):
+    """Nothing to tell a person when the order came in a callback, where Python drops it.
+
+    The parent has closed the pipe by then, which ends the worker after its task.
+    """
+    if unraisable.exc_type is not SystemExit:
+        sys.__unraisablehook__(unraisable)
+
+
+def _work(connection, inbox, prepare):
     try:
         if prepare:
             pickle.loads(prepare)()

@@ -1,3 +1,4 @@
+import atexit
 import contextlib
 import itertools
 import multiprocessing
@@ -71,6 +72,24 @@ def refuse_to_get_ready():
 def readiness(task):
     time.sleep(0.1)
     return os.getpid(), ready, kept
+
+
+class Reluctant:
+    """What is told to end while it is being deleted, where Python drops exceptions."""
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.01)
+
+
+def get_ready_reluctantly():
+    Reluctant()
+
+
+def get_ready_to_be_told_twice():
+    atexit.register(os.kill, os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
 
 
 def process_of(task):
@@ -233,6 +252,15 @@ def test_those_that_no_job_took_end_with_their_context():
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.parametrize("prepare", [get_ready_reluctantly, get_ready_to_be_told_twice])
+def test_a_worker_told_to_end_at_a_bad_moment_ends_in_silence(prepare, capfd):
+    with started_ahead(2, prepare):
+        children = multiprocessing.active_children()
+        time.sleep(1.5)
+    assert not any(child.is_alive() for child in children)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_failure_in_getting_ready_is_told():
     with started_ahead(2, refuse_to_get_ready), pytest.raises(UserError, match="no kernels"):
         list(run_tasks(square_slowly, range(4), 2))
@@ -305,7 +333,7 @@ def test_the_true_error_of_an_initializer_arrives():
 def test_results_and_errors_that_cannot_be_sent_are_errors_with_their_traceback():
     with pytest.raises(Exception, match="pickle") as caught:
         list(run_tasks(lose, [1], 2))
-    assert "in _serve" in "".join(caught.value.__notes__)
+    assert "in _work" in "".join(caught.value.__notes__)
     with pytest.raises(RuntimeError, match=r"(?s)in raise_unportable.*Unportable: 5"):
         list(run_tasks(raise_unportable, [5], 2))
 
