@@ -31,11 +31,12 @@ def machine():
 
 @functools.cache
 def commit():
-    """The commit of this checkout, with -dirty where files differ from it; None if installed."""
+    """The commit of this checkout, with -dirty where code differs from it; None if installed."""
     try:
         # An installation may lie inside a repository of something else.
         _git("ls-files", "--error-unmatch", "__init__.py")
-        return _git("describe", "--always", "--dirty", "--exclude=*")
+        changed = _git("diff", "--name-only", "HEAD", "--", ":(top)*.py")
+        return _git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return None
 

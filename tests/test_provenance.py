@@ -24,15 +24,47 @@ def test_the_commit_is_that_of_the_checkout():
     assert head.stdout.startswith(provenance.commit().removesuffix("-dirty"))
 
 
-def test_an_installation_inside_a_foreign_repository_has_no_commit(tmp_path):
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+@pytest.fixture
+def copy(tmp_path):
+    """A repository with a copy of the module, not yet added to it."""
+    git(tmp_path, "init", "-q")
     package = tmp_path / "solar_tf"
     package.mkdir()
     for name in ("__init__.py", "provenance.py"):
         shutil.copy(ROOT / "solar_tf" / name, package)
+    return tmp_path
+
+
+def git(folder, *arguments):
+    person = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    done = subprocess.run(
+        ["git", *person, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def commit_of(folder):
     code = "from solar_tf import provenance; print(provenance.commit(), provenance.HERE)"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True,
+        env=os.environ | {"PYTHONPATH": str(folder)},
     )  # fmt: skip
-    assert done.stdout.split() == ["None", str(package)]
+    commit, package = done.stdout.split()
+    assert package == str(folder / "solar_tf")
+    return commit
+
+
+def test_an_installation_inside_a_foreign_repository_has_no_commit(copy):
+    assert commit_of(copy) == "None"
+
+
+def test_changed_code_is_dirty_and_changed_results_are_not(copy):
+    (copy / "results.json").write_text("{}")
+    git(copy, "add", ".")
+    git(copy, "commit", "-qm", "all")
+    head = git(copy, "rev-parse", "--short", "HEAD")
+    (copy / "results.json").write_text("[]")
+    assert commit_of(copy) == head
+    with open(copy / "solar_tf" / "__init__.py", "a") as file:
+        file.write("\n")
+    assert commit_of(copy) == f"{head}-dirty"
