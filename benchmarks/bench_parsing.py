@@ -6,9 +6,12 @@ One core, apart from the rows that say two; their ratio is to one process of our
 """
 
 import argparse
+import functools
 import multiprocessing
 import os
+import statistics
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,7 @@ from sklearn.datasets import load_svmlight_file
 
 from solar_tf.datasets import open_source
 from solar_tf.datasets.vocabulary import Vocabulary, count_tokens
+from solar_tf.workers import run_tasks
 
 BLOCK = 5000
 
@@ -44,14 +48,19 @@ def read_with_ours(path):
     return [source.parse(block) for block in source.blocks(BLOCK)]
 
 
-def _num_values(job):
-    source, block = job
-    return len(source.parse(block).values)  # what a stage makes of it stays in the worker
+def _num_rows(source, block):
+    return len(source.parse(block))  # what a stage makes of it stays in the worker
 
 
-def read_in_processes(path, pool):
-    source = open_source(path)
-    return sum(pool.imap(_num_values, ((source, block) for block in source.blocks(BLOCK))))
+def rate_in_processes(path, num_processes):
+    """Rows a second as a stage's workers parse them, from when all of them are at work."""
+    source, started, num_rows = open_source(path), None, 0
+    job = functools.partial(_num_rows, source)
+    for number, found in enumerate(run_tasks(job, source.blocks(BLOCK), num_processes)):
+        ended = time.perf_counter()
+        started = started or ended
+        num_rows += found if number >= num_processes else 0  # not those begun before the clock
+    return num_rows / (ended - started)
 
 
 def _read_whole(path):
@@ -70,8 +79,8 @@ def measure(folder, num_rows):
     cores = sorted(os.sched_getaffinity(0))
     path = str(folder / "train.txt")
     write_xml_repo(path, num_rows, 6)
+    together = statistics.median(rate_in_processes(path, 2) for _ in range(5))
     with multiprocessing.get_context("spawn").Pool(2) as pool:
-        together = num_rows / median_time(lambda: read_in_processes(path, pool), 3)
         # Two readers that share nothing show what two cores are worth on a busy machine.
         ceiling = 2 * num_rows / median_time(lambda: pool.map(_read_whole, [path] * 2, 1), 3)
     os.sched_setaffinity(0, {cores[0]})

@@ -8,6 +8,7 @@ rounds of the contenders alternate, so that a busy machine is unfair to none.
 """
 
 import argparse
+import functools
 import json
 import os
 import resource
@@ -17,6 +18,8 @@ import sys
 import time
 
 from common import cost, faster, figure, machine, print_rows, write_results
+
+from solar_tf.cli import cpu_has_bfloat16
 
 TOKENS, LABELS = 9, 4
 SIZES = {False: (100_000, 4096, 30_000, 1000), True: (20_000, 512, 8_000, 256)}
@@ -52,7 +55,7 @@ def products_step(feature_dim, hidden_dim, num_buckets, batch_size):
     return lambda i: float(step())
 
 
-def solar_step(feature_dim, hidden_dim, num_buckets, batch_size):
+def solar_step(feature_dim, hidden_dim, num_buckets, batch_size, mixed_precision=False):
     import numpy as np
     import tensorflow as tf
 
@@ -65,7 +68,7 @@ def solar_step(feature_dim, hidden_dim, num_buckets, batch_size):
         num_buckets=num_buckets,
         batch_size=batch_size,
     )
-    model = ChunkModel(config, feature_dim, chunk=0)
+    model = ChunkModel(config, feature_dim, chunk=0, mixed_precision=mixed_precision)
     model.make_moments()
     batches = []
     for seed in range(4):
@@ -109,7 +112,13 @@ def keras_step(feature_dim, hidden_dim, num_buckets, batch_size):
 
 def serve(name, sizes):
     """A contender's process: time one step for every line on stdin."""
-    step = {"products": products_step, "solar": solar_step, "keras": keras_step}[name](*sizes)
+    steps = {
+        "products": products_step,
+        "solar": solar_step,
+        "mixed": functools.partial(solar_step, mixed_precision=True),
+        "keras": keras_step,
+    }
+    step = steps[name](*sizes)
     step(0)
     print("ready", flush=True)
     for i, _ in enumerate(sys.stdin, 1):
@@ -133,8 +142,9 @@ def main():
         return
     on = machine()
     seconds, peaks = {}, {}
-    # Keras needs nearly all memory for itself, so it cannot alternate with the others.
-    for group in (("products", "solar"), ("products", "keras")):
+    others = ["solar", "keras"] + ["mixed"] * cpu_has_bfloat16()
+    # Keras needs nearly all memory for itself, so the others cannot alternate with it.
+    for group in (("products", other) for other in others):
         times = {name: [] for name in group}
         processes = {}
         for name in group:
@@ -165,7 +175,15 @@ def main():
         figure("its peak memory", peak, "GB", "at most 10 GB", peak <= 10),
         faster(part, "plain Keras", seconds["solar"], seconds["keras"], "s", least=1.7),
         figure("plain Keras' peak memory", peaks["keras"] / 1e9, "GB"),
+        # More than this no step with products in float32 can gain on Keras on this machine.
+        cost(
+            "plain Keras", "the three matrix products", seconds["keras"], seconds["products"], "s"
+        ),
     ]
+    if "mixed" in seconds:
+        mixed = "the step with --mixed_precision"
+        rows.append(faster(mixed, "plain Keras", seconds["mixed"], seconds["keras"], "s"))
+        rows.append(faster(mixed, "without", seconds["mixed"], seconds["solar"], "s"))
     print_rows(rows)
     if not args.small:
         write_results("training", rows, on)

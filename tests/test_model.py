@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from solar_tf.cli import cpu_has_bfloat16
 from solar_tf.config import SolarConfig
 from solar_tf.model import ChunkModel, inputs_of
 from solar_tf.weights import NAMES
@@ -362,6 +363,20 @@ def test_mixed_precision_multiplies_in_bfloat16_and_keeps_float32_weights():
         assert nodes
         assert {node.outputs[0].dtype for node in nodes} == {tf.bfloat16}
     assert {value.dtype for value in model.state().values()} == {tf.float32}
+
+
+@pytest.mark.skipif(not cpu_has_bfloat16(), reason="a CPU that is slow at bfloat16, or crashes")
+def test_mixed_precision_learns_the_same_within_its_precision():
+    full, mixed = (
+        make_model(weights=random_weights(), mixed_precision=mixed) for mixed in (False, True)
+    )
+    losses = [
+        [float(model.train_batch(Batch(step % 4, 20).tensors, RATE)) for step in range(40)]
+        for model in (full, mixed)
+    ]
+    assert losses[0] != losses[1]
+    np.testing.assert_allclose(*losses, rtol=0.03)
+    assert losses[1][-1] < 0.7 * losses[1][0]
 
 
 def test_full_precision_multiplies_in_float32():

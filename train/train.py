@@ -34,7 +34,9 @@ flags.DEFINE_float(
 )
 flags.DEFINE_float("checkpoint_minutes", 10, "Most minutes between two checkpoints.", 0)
 flags.DEFINE_bool("tensorboard", False, "Write TensorBoard logs to RUN/tensorboard.")
-flags.DEFINE_bool("mixed_precision", False, "Multiply matrices in bfloat16; GPU only.")
+flags.DEFINE_bool(
+    "mixed_precision", False, "Multiply matrices in bfloat16; on GPUs and on CPUs that are able to."
+)
 
 
 def main():
@@ -58,7 +60,7 @@ def main():
         wait=wait if FLAGS.wait_seconds is None else FLAGS.wait_seconds,
         checkpoint_minutes=FLAGS.checkpoint_minutes,
         tensorboard=FLAGS.tensorboard,
-        mixed_precision=FLAGS.mixed_precision and on_gpu,
+        mixed_precision=FLAGS.mixed_precision and (on_gpu or cli.cpu_has_bfloat16()),
     )
 
 
