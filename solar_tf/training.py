@@ -295,6 +295,7 @@ class ChunkTrainer:
                 "seed": self.run.seeds[self.chunk],
                 "seconds": round(sum(epoch["seconds"] for epoch in self.history), 3),
                 "device": "GPU" if tf.config.list_physical_devices("GPU") else "CPU",
+                "products": self.model.matmul_type.name,
                 "tensorflow": tf.__version__,
             }
             write_json(folder / "history.json", self.history)

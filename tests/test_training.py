@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from conftest import open_titles, small_config, stage, start_stage
 
+from solar_tf.cli import cpu_has_bfloat16
 from solar_tf.errors import UserError
 from solar_tf.model import ChunkModel
 from solar_tf.preprocessing import preprocess
 from solar_tf.records import BUCKETS, IDS, VALUES, write_records
 from solar_tf.rundir import claim, open_run
 from solar_tf.training import ChunkTrainer, train
+from solar_tf.weights import read_state
 
 
 def copy_run(run, folder):
@@ -93,6 +95,20 @@ def test_a_start_along_the_gradient_is_ahead_after_an_epoch(titles, tmp_path):
         train(run.paths.root)
         losses.append(json.loads((run.paths.chunk(0) / "history.json").read_text())[0]["loss"])
     assert losses[1] < 0.9 * losses[0]
+
+
+@pytest.mark.skipif(not cpu_has_bfloat16(), reason="a CPU that is slow at bfloat16, or crashes")
+def test_mixed_precision_learns_as_well_and_is_on_record(preprocessed, trained, tmp_path):
+    run = copy_run(preprocessed, tmp_path)
+    stage("train", f"--run={tmp_path}", "--chunks=1", "--mixed_precision")
+    states = [read_state(each.paths.chunk(1)) for each in (run, trained)]
+    assert [state["products"] for state in states] == ["bfloat16", "float32"]
+    mixed, full = (
+        json.loads((each.paths.chunk(1) / "history.json").read_text())[-1]["loss"]
+        for each in (run, trained)
+    )
+    assert mixed != full
+    assert mixed == pytest.approx(full, rel=0.1)
 
 
 def test_two_trainers_share_the_chunks_and_repeat_none(preprocessed, trained, tmp_path):

@@ -18,6 +18,7 @@ from solar_tf.report.results import (
 from solar_tf.retrieval import SCORES
 from solar_tf.rundir import read_config, read_json
 from solar_tf.truth import true_labels
+from solar_tf.weights import read_state
 
 PAIRS = 200_000  # of labels whose vectors are compared
 SHOWN_RANKS = 10  # predictions whose scores are looked at
@@ -84,7 +85,10 @@ def training_history(run):
 
 def _made_with(run):
     content = read_config(run.paths)
-    return {"solar_tf": content.get("solar_tf"), **content.get("versions", {})}
+    states = (read_state(run.paths.chunk(chunk)) for chunk in run.trained_chunks())
+    products = {state.get("products", "float32") for state in states}
+    made = {"solar_tf": content.get("solar_tf"), **content.get("versions", {})}
+    return made | ({"matrix products": " and ".join(sorted(products))} if products else {})
 
 
 def _compared(rows):

@@ -27,6 +27,7 @@ def test_facts_of_a_whole_run(evaluated):
     facts = gather(evaluated)
     assert facts["rows"] == {"train": 600, "test": 120}
     assert sorted(facts["history"]) == [0, 1, 2]
+    assert facts["made_with"]["matrix products"] == "float32"
     assert facts["curves"]
     for found in facts["scores"].values():
         assert sum(found["hits"]) == pytest.approx(100)
