@@ -19,7 +19,7 @@ import time
 
 from common import cost, faster, figure, machine, print_rows, write_results
 
-from solar_tf.cli import cpu_has_bfloat16
+from solar_tf.precision import cpu_has_bfloat16
 
 TOKENS, LABELS = 9, 4
 SIZES = {False: (100_000, 4096, 30_000, 1000), True: (20_000, 512, 8_000, 256)}

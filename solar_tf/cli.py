@@ -184,20 +184,6 @@ def use_gpu(gpu):
     return "CPU"
 
 
-def cpu_has_bfloat16(cpuinfo="/proc/cpuinfo"):
-    """Whether this CPU multiplies bfloat16 faster than float32, or else a line that says so.
-
-    TensorFlow crashes in products of CPUs that announce AMX (docs/paper_notes.md).
-    """
-    with contextlib.suppress(OSError), open(cpuinfo, encoding="ascii") as file:
-        flags_line = next((line for line in file if line.startswith("flags")), "")
-        able = flags_line.split()
-        if "avx512_bf16" in able and "amx_bf16" not in able:
-            return True
-    say("--mixed_precision is left out: this CPU cannot, or crashes at it; training in float32")
-    return False
-
-
 def rankers_ahead(workers, max_memory):
     """A context in which the processes of stage 3 load what ranks, beside TensorFlow.
 

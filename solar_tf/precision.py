@@ -1,8 +1,10 @@
-"""Weights in fewer bits: float16, or int8 with a scale for each column.
+"""Weights in fewer bits: float16, or int8 with a scale for each column; who has bfloat16.
 
 A column of the input layer is a hidden unit, one of the output layer a bucket: an int8 weight w
 of column j stands for w * scale[j], where the largest of the column is 127. Biases stay float32.
 """
+
+import contextlib
 
 import numpy as np
 
@@ -43,3 +45,14 @@ def scaled(model, name, values, columns=slice(None)):
     """Values [..., columns] of int8 weights times their scales; others as they are."""
     scale = model.get(name + SCALE)
     return values if scale is None else values * scale[columns]
+
+
+def cpu_has_bfloat16(cpuinfo="/proc/cpuinfo"):
+    """Whether this CPU multiplies matrices of bfloat16 faster than those of float32.
+
+    TensorFlow crashes at it on CPUs that announce AMX (docs/paper_notes.md).
+    """
+    with contextlib.suppress(OSError), open(cpuinfo, encoding="ascii") as file:
+        able = next((line for line in file if line.startswith("flags")), "").split()
+        return "avx512_bf16" in able and "amx_bf16" not in able
+    return False

@@ -25,6 +25,7 @@ from solar_tf.errors import UserError
 from solar_tf.estimate import choose_trainers
 from solar_tf.index import chunk_buckets
 from solar_tf.model import ChunkModel, inputs_of
+from solar_tf.precision import cpu_has_bfloat16
 from solar_tf.rundir import atomic_folder, claim, open_run, sweep, write_json
 from solar_tf.starts import log_odds, start_input_layer
 from solar_tf.weights import NAMES, not_finite, save_weights, training_bytes
@@ -116,6 +117,11 @@ class ChunkTrainer:
     ):
         self.run, self.chunk, self.line = run, chunk, line
         self.checkpoints = Checkpoints(run.paths, chunk, 60 * checkpoint_minutes)
+        gpus = tf.config.list_physical_devices("GPU")
+        self.device = "GPU" if gpus else "CPU"
+        if mixed_precision and not (gpus or cpu_has_bfloat16()):
+            say(f"chunk {chunk}: no --mixed_precision, which this CPU is slow at or crashes at")
+            mixed_precision = False
         self.model = ChunkModel(
             run.config,
             run.input_dim,
@@ -294,7 +300,7 @@ class ChunkTrainer:
                 "chunk": self.chunk,
                 "seed": self.run.seeds[self.chunk],
                 "seconds": round(sum(epoch["seconds"] for epoch in self.history), 3),
-                "device": "GPU" if tf.config.list_physical_devices("GPU") else "CPU",
+                "device": self.device,
                 "products": self.model.matmul_type.name,
                 "tensorflow": tf.__version__,
             }

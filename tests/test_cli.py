@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solar_tf.cli import cpu_has_bfloat16, parse_chunks, parse_numbers
+from solar_tf.cli import parse_chunks, parse_numbers
 from solar_tf.config import CHOICES, SolarConfig
 from solar_tf.errors import UserError
 
@@ -315,22 +315,3 @@ def test_a_stage_takes_the_path_of_a_file_url_and_leaves_others_as_they_are(tmp_
     code, _, err = run(path, "--run", "file://host/run")
     assert code == 1
     assert err == "error: --run file://host/run: a file URL has three slashes, file:///folder\n"
-
-
-@pytest.mark.parametrize(
-    ("flags", "able"),
-    [
-        ("fpu avx512f avx512_bf16", True),
-        ("fpu avx512f", False),
-        ("fpu avx512f avx512_bf16 amx_bf16 amx_tile", False),  # TensorFlow crashes there
-        (None, False),
-    ],
-)
-def test_bfloat16_only_on_cpus_that_are_faster_with_it_and_a_word_otherwise(
-    tmp_path, capsys, flags, able
-):
-    path = tmp_path / "cpuinfo"
-    if flags:
-        path.write_text(f"processor\t: 0\nmodel name\t: a CPU\nflags\t\t: {flags}\n")
-    assert cpu_has_bfloat16(path) is able
-    assert ("training in float32" in capsys.readouterr().out) is not able

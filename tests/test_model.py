@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from solar_tf.cli import cpu_has_bfloat16
 from solar_tf.config import SolarConfig
 from solar_tf.model import ChunkModel, inputs_of
+from solar_tf.precision import cpu_has_bfloat16
 from solar_tf.weights import NAMES
 
 INPUT_DIM, HIDDEN_DIM, NUM_BUCKETS = 13, 7, 11

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from conftest import open_titles, small_config, stage, start_stage
 
-from solar_tf.cli import cpu_has_bfloat16
 from solar_tf.errors import UserError
 from solar_tf.model import ChunkModel
+from solar_tf.precision import cpu_has_bfloat16
 from solar_tf.preprocessing import preprocess
 from solar_tf.records import BUCKETS, IDS, VALUES, write_records
 from solar_tf.rundir import claim, open_run
@@ -109,6 +109,15 @@ def test_mixed_precision_learns_as_well_and_is_on_record(preprocessed, trained, 
     )
     assert mixed != full
     assert mixed == pytest.approx(full, rel=0.1)
+
+
+def test_mixed_precision_is_left_out_aloud_where_the_cpu_is_not_able(
+    preprocessed, monkeypatch, capsys
+):
+    monkeypatch.setattr("solar_tf.training.cpu_has_bfloat16", lambda: False)
+    trainer = ChunkTrainer(preprocessed, 1, mixed_precision=True)
+    assert trainer.model.matmul_type.name == "float32"
+    assert "chunk 1: no --mixed_precision" in capsys.readouterr().out
 
 
 def test_two_trainers_share_the_chunks_and_repeat_none(preprocessed, trained, tmp_path):

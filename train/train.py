@@ -46,10 +46,10 @@ def main():
 
         trainers = connect(FLAGS.run, FLAGS.address, FLAGS.num_cpus, FLAGS.num_gpus)
         cli.load_tensorflow()
-        on_gpu, wait = FLAGS.num_gpus > 0, 120.0  # a lost machine's locks on NFS go in 90 s
+        wait = 120.0  # a lost machine's locks on NFS go in 90 s
     else:
-        on_gpu, wait = cli.use_gpu(FLAGS.gpu) == "GPU", 0.0
-        trainers = FLAGS.trainers or (1 if on_gpu else None)
+        device, wait = cli.use_gpu(FLAGS.gpu), 0.0
+        trainers = FLAGS.trainers or (1 if device == "GPU" else None)
 
     from solar_tf.training import train
 
@@ -60,7 +60,7 @@ def main():
         wait=wait if FLAGS.wait_seconds is None else FLAGS.wait_seconds,
         checkpoint_minutes=FLAGS.checkpoint_minutes,
         tensorboard=FLAGS.tensorboard,
-        mixed_precision=FLAGS.mixed_precision and (on_gpu or cli.cpu_has_bfloat16()),
+        mixed_precision=FLAGS.mixed_precision,
     )
 
 
