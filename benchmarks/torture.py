@@ -249,14 +249,12 @@ class Torturer:
 
     def random_time(self, stage, number, workers=1):
         """Killed from outside at some time, with all its workers or alone."""
-        for _ in range(5):
+        for most in _shorter_and_shorter(self.seconds[stage]):
             root = self.fresh(stage)
             process = self.start(stage, root, workers)
-            time.sleep(self.random.uniform(0, self.seconds[stage]))
+            time.sleep(self.random.uniform(0, most))
             if not os.waitpid(process, os.WNOHANG)[0]:
                 break
-        else:
-            return  # it was faster every time
         os.kill(process, number)
         self.wait(process)
         name = f"{stage}, {number.name} at a random time, {workers} workers"
@@ -311,11 +309,12 @@ class Torturer:
                 raise SystemExit(f"{stage}.py fails unbroken:\n{self.log.read_text()}")
             self.seconds[f"{stage}.py"] = time.monotonic() - began
             self.expected[f"{stage}.py"] = self.content(root)
+        for most in _shorter_and_shorter(self.seconds[f"{stage}.py"]):
             root = self.fresh(stage)
-        process = start()
-        time.sleep(self.random.uniform(0.5, 1) * self.seconds[f"{stage}.py"])
-        if process.poll() is not None:
-            return
+            process = start()
+            time.sleep(self.random.uniform(0.5, 1) * most)
+            if process.poll() is None:
+                break
         process.send_signal(number)
         process.wait()
         self.count(stage, number, "random time, the real program")
@@ -325,6 +324,13 @@ class Torturer:
             self.fail(name, f"ends with {code} when it is started again", root)
         else:
             self.compare(name, f"{stage}.py", root)
+
+
+def _shorter_and_shorter(seconds):
+    """Times in which to catch a process alive: it may be faster today than when it was timed."""
+    while True:
+        yield seconds
+        seconds *= 0.8
 
 
 def _group_lives(process):

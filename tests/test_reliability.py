@@ -35,8 +35,8 @@ def test_a_sample_of_the_torture(tmp_path):
         capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    kills = int(re.search(r"(\d+) kills, 0 failures", done.stdout)[1])
-    assert kills >= 16
+    # 8, 3 and 3 moments of the stages, and a random time of each, however fast they are.
+    assert "\n17 kills, 0 failures" in done.stdout
     for program in ("preprocess.py", "train.py", "infer.py"):
         for number in ("SIGKILL", "SIGTERM"):
             assert re.search(rf"{program} +\| {number}", done.stdout)
