@@ -75,7 +75,7 @@ class Dssm(TitleBaseline):
         "debian": SMALL,
         "debian_softmax": SMALL | SOFTMAX | {"pairs": "one", "epochs": 12, "dim": 512},
         "books200k": SMALL | {"epochs": 3},
-        "books200k_softmax": SMALL | SOFTMAX | {"epochs": 3},
+        "books200k_softmax": SMALL | SOFTMAX | {"epochs": 3, "temperature": 0.05},
     }
 
     def fit(self, data, folder):

@@ -56,7 +56,7 @@ SMALL = {
 class Snrm(TitleBaseline):
     title = "SNRM"
     Settings = SnrmSettings
-    presets = {"debian": SMALL, "books200k": SMALL | {"epochs": 1, "l1": 1e-5}}
+    presets = {"debian": SMALL, "books200k": SMALL | {"l1": 1e-5, "learning_rate": 3e-3}}
 
     def fit(self, data, folder):
         pairs = Pairs(data, self.settings)
