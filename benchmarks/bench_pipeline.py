@@ -102,7 +102,7 @@ def bench_inference(name, run, rounds=3, **options):
     program = Path(__file__).parent.parent / "infer" / "infer.py"
     infer = [program, f"--run={run.paths.root}", *flags]
     load = ["-c", "from solar_tf import cli; cli.load_tensorflow(); import solar_tf.inference"]
-    alone = [__file__, f"--forward={run.paths.root}"]
+    alone = [Path(__file__).with_name("forward_alone.py"), f"--run={run.paths.root}"]
     queries = run.summary["test"]["rows"]
     spent = {"infer": [], "load": [], "forward": [_program_seconds(alone)], "passes": []}
     for _ in range(rounds):
@@ -132,16 +132,6 @@ def _program_seconds(arguments):
     started = time.perf_counter()
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - started
-
-
-def run_forward(root):
-    """The forward passes of all trained chunks as a program: nothing is kept of them."""
-    run = open_run(root)
-    function = Forward(run)
-    for chunk in run.trained_chunks():
-        scores = function.load(chunk)
-        for inputs in query_batches(run, chunk, 0, run.summary["test"]["rows"]):
-            scores(inputs)
 
 
 def _forward_seconds(run, chunks, queries):
@@ -225,18 +215,10 @@ def main():
     )
     parser.add_argument("--books", type=Path, help="folder with the files of a titles dataset")
     parser.add_argument("--run", type=Path, help="a run of it with trained chunks")
-    parser.add_argument("--forward", type=Path, help="do the forward passes of this run, and end")
     parser.add_argument(
         "--planted", help="rows and labels of planted data, such as 1600000,1670000"
     )
     args = parser.parse_args()
-    if args.forward:
-        run_forward(args.forward)
-    else:
-        measure(args)
-
-
-def measure(args):
     on, rows = machine(), []
     jobs = [("debian", open_named("debian"), load_preset("debian"))]
     if args.books:

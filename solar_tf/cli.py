@@ -12,7 +12,7 @@ from absl import app, flags
 from solar_tf.config import CHOICES, SolarConfig
 from solar_tf.console import say
 from solar_tf.errors import UserError
-from solar_tf.programs import errors_explained, exit_when_terminated, stop
+from solar_tf.programs import end_at_once, errors_explained, exit_when_terminated, stop
 from solar_tf.store import Store
 from solar_tf.urls import local_path, url_of
 
@@ -120,6 +120,7 @@ def run_stage(main):
                     Store(url).connect()  # what it lacks is said before TensorFlow is loaded
                 flags.FLAGS.run = local_path(flags.FLAGS.run)
             main()
+        end_at_once()
 
     app.run(guarded)
 
@@ -190,10 +191,10 @@ def rankers_ahead(workers, max_memory):
     That loads on one core and leaves the others free. How many processes a limit of memory allows
     is not known so early: then none start.
     """
-    from solar_tf.retrieval import warm_up
+    from solar_tf.ranking import get_ready
     from solar_tf.workers import started_ahead
 
-    return started_ahead(workers if max_memory is None else 0, warm_up)
+    return started_ahead(workers if max_memory is None else 0, get_ready)
 
 
 def load_tensorflow(threads=None):

@@ -1,10 +1,12 @@
 """The forward passes of a block of queries (§3.3), chunk by chunk, down to top buckets.
 
 The weights of one chunk are in use at a time, and those are its mapped files: nothing is copied.
-A thread beside the forward pass takes the top buckets of the last batch and writes the files of
-the last chunk; another maps and verifies the weights of the next chunk.
+Two batches are in work at a time: while one is brought down to its top buckets, by one core, the
+other's matrix products have the rest. A thread beside them maps and verifies the weights of the
+next chunk and writes the files of the last one.
 """
 
+import collections
 import json
 import math
 import time
@@ -17,6 +19,7 @@ from solar_tf import retrieval
 from solar_tf.batches import damage_explained, read_batches
 from solar_tf.console import progress
 from solar_tf.errors import UserError
+from solar_tf.limits import STREAMS
 from solar_tf.model import probability_function
 from solar_tf.rundir import read_arrays, write_arrays
 from solar_tf.storage import new_map
@@ -59,6 +62,36 @@ def query_batches(run, chunk, start, stop, batch_size=BATCH_SIZE, targets=False)
         yield from batches.take(math.ceil((stop - start) / batch_size))
 
 
+def in_streams(work, batches, pool):
+    """Yield `work(batch)` of all batches, in order, by the STREAMS threads of `pool`."""
+    pending = collections.deque()
+    for batch in batches:
+        pending.append(pool.submit(work, batch))
+        if len(pending) > STREAMS:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
+
+
+def timed_pass(scores, inputs, m):
+    """A batch's probabilities, top m buckets and their values, and the seconds of both steps.
+
+    Those of the forward pass are a stream's, and those of the top m one core's.
+    """
+    began, top = time.perf_counter(), (None, None)
+    probabilities = scores(inputs)
+    forward, began = time.perf_counter() - began, time.thread_time()
+    if m:
+        top = retrieval.top_buckets(probabilities, m)
+    return probabilities, *top, {"forward": forward, "top_m": time.thread_time() - began}
+
+
+def add_costs(spent):
+    """The costs of all batches: streams pass side by side."""
+    total = {name: sum(costs[name] for costs in spent) for name in ("forward", "top_m")}
+    return total | {"forward": total["forward"] / max(1, min(STREAMS, len(spent)))}
+
+
 class BlockForward:
     """All chunks' forward passes of the queries start to stop; what is there is not done again.
 
@@ -78,19 +111,20 @@ class BlockForward:
         """
         costs = {chunk: self._saved(chunk, key) for chunk, key in keys.items()}
         missing = [chunk for chunk, cost in costs.items() if cost is None]
-        with ThreadPoolExecutor(1) as aside, ThreadPoolExecutor(1) as loader:
+        with ThreadPoolExecutor(STREAMS) as pool, ThreadPoolExecutor(1) as aside:
             if missing and self.max_m:  # compiles, or loads what was compiled before
-                aside.submit(retrieval.top_buckets, np.zeros((1, self.max_m), "f4"), self.max_m)
-            loads = (loader.submit(self.forward.load, chunk) for chunk in missing)
-            ahead, pending = next(loads, None), []
+                pool.submit(retrieval.top_buckets, np.zeros((1, self.max_m), "f4"), self.max_m)
+            loads = (aside.submit(self.forward.load, chunk) for chunk in missing)
+            ahead, writing = next(loads, None), []
             for chunk in missing:
                 scores, ahead = ahead.result(), next(loads, None)
-                pending.append(self._do_chunk(chunk, keys[chunk], scores, aside))
-                for future in pending:
+                arrays, costs[chunk] = self._do_chunk(chunk, scores, pool)
+                writing.append(aside.submit(self._save, chunk, keys[chunk], arrays, costs[chunk]))
+                for future in writing:
                     if future.done():
                         future.result()  # raises what went wrong beside, a full disk say
-            done = dict(zip(missing, (future.result() for future in pending), strict=True))
-        costs |= done
+            for future in writing:
+                future.result()
         return {name: sum(cost[name] for cost in costs.values()) for name in ("forward", "top_m")}
 
     def _saved(self, chunk, key):
@@ -108,8 +142,8 @@ class BlockForward:
             new_map(self.files.queries(name, chunk), array.dtype, array.shape)[:] = array
         return json.loads(str(saved["costs"]))
 
-    def _do_chunk(self, chunk, key, scores, aside):
-        """Forward passes here, the rest by the thread `aside`; returns a future of the costs."""
+    def _do_chunk(self, chunk, scores, pool):
+        """Returns the chunk's buckets and values, both maps, and the costs."""
         num_queries = self.stop - self.start
         shape = num_queries, self.max_m
         buckets = new_map(self.files.queries("buckets", chunk), np.int32, shape)
@@ -119,39 +153,35 @@ class BlockForward:
             shape = num_queries, self.run.config.num_buckets
             kept = new_map(self.files.queries("probabilities", chunk), np.float32, shape)
 
-        def keep(rows, probabilities):
-            """Top m of a batch, beside the forward pass of the next; returns the core's seconds."""
-            began = time.thread_time()
+        def work(batch):
+            number, inputs = batch
+            probabilities, *top, costs = timed_pass(scores, inputs, self.max_m)
+            first = number * self.batch_size
+            rows = slice(first, first + len(probabilities))
             if self.max_m:
-                buckets[rows], values[rows] = retrieval.top_buckets(probabilities, self.max_m)
-            spent = time.thread_time() - began
+                buckets[rows], values[rows] = top
             if kept is not None:
                 kept[rows] = probabilities
-            return spent
+            return len(probabilities), costs
 
-        def finish(forward, pending):
-            costs = {"forward": forward, "top_m": sum(future.result() for future in pending)}
-            arrays = {"buckets": buckets, "values": values, "costs": np.array(json.dumps(costs))}
-            path = self.run.paths.topm(self.block, chunk)
-            write_arrays(path, {"key": np.array(key), **arrays})
-            self.run.paths.publish(path, replace=True)
-            return costs
-
-        forward, pending, done = 0.0, [], 0
+        done, spent = 0, []
+        batches = query_batches(self.run, chunk, self.start, self.stop, self.batch_size)
         with progress(num_queries, f"chunk {chunk}: forward", "query") as bar:
-            for inputs in query_batches(self.run, chunk, self.start, self.stop, self.batch_size):
-                began = time.perf_counter()
-                probabilities = scores(inputs)
-                forward += time.perf_counter() - began
-                rows = slice(done, done + len(probabilities))
-                if len(pending) > 1:
-                    pending[-2].result()  # at most two batches wait in memory
-                pending.append(aside.submit(keep, rows, probabilities))
-                done = rows.stop
-                bar.update(len(probabilities))
+            for count, costs in in_streams(work, enumerate(batches), pool):
+                done += count
+                spent.append(costs)
+                bar.update(count)
         if done != num_queries:
             raise UserError(
                 f"{self.run.paths.location}: the test records of chunk {chunk} hold other rows "
                 "than the summary says: delete them and run preprocess.py again"
             )
-        return aside.submit(finish, forward, pending)
+        return (buckets, values), add_costs(spent)
+
+    def _save(self, chunk, key, arrays, costs):
+        """Leave a chunk's top buckets for another time."""
+        path = self.run.paths.topm(self.block, chunk)
+        arrays = dict(zip(("buckets", "values"), arrays, strict=True))
+        facts = {"key": np.array(key), "costs": np.array(json.dumps(costs))}
+        write_arrays(path, facts | arrays)
+        self.run.paths.publish(path, replace=True)

@@ -62,42 +62,44 @@ def key_of(bits, number):
 
 
 @compiled
-def key_bits(key):
-    return np.int32(key >> HALF)
+def _floor_of(values, m, low):
+    """A number that m of the unsigned values reach, and few others; all of them reach `low`.
 
-
-@compiled
-def offer(heap, key):
-    """Put `key` into the min-heap of the best keys so far, in place of the worst."""
-    if key <= heap[0]:
-        return
-    hole, child = 0, 1
-    while child < len(heap):
-        if child + 1 < len(heap) and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= key:
-            break
-        heap[hole] = heap[child]
-        hole, child = child, 2 * child + 1
-    heap[hole] = key
-
-
-@compiled
-def _floor_of(values, m):
-    """A number that m of the values reach, and few others: bisection, whose counts are vectors."""
-    low, high = np.uint32(0), values.max()
+    Bisection, whose counts are vectors.
+    """
+    high = values.max()
     while low < high:
-        middle = high - (high - low) // np.uint32(2)
+        middle = high - (high - low) // values.dtype.type(2)
         reach = 0
         for i in range(len(values)):
             reach += values[i] >= middle
         if reach < m:
-            high = middle - np.uint32(1)
+            high = middle - values.dtype.type(1)
         else:
             low = middle
             if reach <= m + m // 8:
                 break
     return low
+
+
+@compiled
+def new_best(k):
+    """Room for the k best keys so far and as many others as make `shrink` worth its while."""
+    return np.empty(max(4 * k, 1024), np.uint64)
+
+
+@compiled
+def shrink(best, k, bound):
+    """Keep the k best of the keys and few others, first in the array.
+
+    Returns how many those are and the risen bound: labels whose score has bits under it are out.
+    """
+    floor = _floor_of(best, k, np.uint64(bound) << HALF)
+    count = 0
+    for key in best:
+        best[count] = key
+        count += key >= floor  # no branch to mispredict
+    return count, max(bound, np.int32(floor >> HALF))
 
 
 @compiled
@@ -115,6 +117,7 @@ def top_keys(bits, keys):
     stride = min(num_buckets, (num_buckets // size + 15) // 16 * 16)
     maxima = np.empty(stride, np.uint32)
     chosen = np.empty(stride + 1, np.int64)
+    places = np.empty(num_buckets + 1, np.int32)
     passed = np.empty(num_buckets + LINE, np.uint64)
     for q in range(bits.shape[0]):
         row = bits[q]
@@ -123,26 +126,32 @@ def top_keys(bits, keys):
             values = row[first : first + stride]
             for i in range(len(values)):
                 maxima[i] = max(maxima[i], values[i])
-        floor = _floor_of(maxima, m)
+        floor = _floor_of(maxima, m, np.uint32(0))
         num_chosen = count = 0
         for g in range(stride):
             chosen[num_chosen] = g
             num_chosen += maxima[g] >= floor  # no branch to mispredict
         for g in chosen[:num_chosen]:
-            for i in range(g, num_buckets, stride):
-                passed[count] = key_of(row[i], i)
+            for i in range(np.uint64(g), np.uint64(num_buckets), np.uint64(stride)):
+                places[count] = i
                 count += row[i] >= floor
-        _sort_best(passed, count, keys[q])
+        for j in range(count):
+            passed[j] = key_of(row[places[j]], places[j])
+        sort_best(passed, count, keys[q])
 
 
 @compiled
-def _sort_best(passed, count, best):
+def sort_best(passed, count, best):
     """The largest of the first `count` keys, all different, in descending order.
 
-    There is room for LINE more: whole vectors have no remainder to go through one by one.
+    What they do not fill of `best` stays. Up to MOST_COUNTED, `passed` has room for LINE more:
+    whole vectors have no remainder to go through one by one.
     """
-    if count > MOST_COUNTED:  # many equal values, say
-        best[:] = np.sort(passed[:count])[::-1][: len(best)]
+    if count > len(best) + len(best) // 4:
+        count, _ = shrink(passed[:count], len(best), np.int32(0))
+    if count > MOST_COUNTED:
+        filled = min(count, len(best))
+        best[:filled] = np.sort(passed[:count])[::-1][:filled]
         return
     padded = passed[: (count + LINE - 1) // LINE * LINE]
     padded[count:] = 0
@@ -178,15 +187,17 @@ def _within(limits, scores, chunks, low, passed):
 
 @compiled
 def full_keys(weights, label_buckets, limits, block, keys, candidates):
-    """SOLAR-full (§3.3): weights [Q, K, B], label_buckets [K, N] -> keys uint64 [Q, k],
-    candidates int64 [Q], the labels within the limits.
+    """SOLAR-full (§3.3): weights [Q, K, B], label_buckets [K, N] -> keys uint64 [Q, k], zeros
+    before, and candidates int64 [Q], the labels within the limits.
 
     Loading weights at random takes most of the time, so LANES queries go together and
     share the loads; their sums for a block of labels stay in cache from chunk to chunk.
     """
     num_queries, num_chunks, num_buckets = weights.shape
-    num_labels = label_buckets.shape[1]
+    num_labels, k = label_buckets.shape[1], keys.shape[1]
     block = max(1, min(block, num_labels))
+    best = np.empty((LANES, len(new_best(k))), np.uint64)
+    counts, bounds = np.empty(LANES, np.int64), np.empty(LANES, np.int32)
     table = np.zeros((num_chunks, num_buckets, LANES), np.float32)
     scores = np.empty(block * LANES, np.float32)
     candidates[:] = num_labels
@@ -197,9 +208,9 @@ def full_keys(weights, label_buckets, limits, block, keys, candidates):
         passed = np.empty(block, np.bool_)
     for first in range(0, num_queries, LANES):
         lanes = min(LANES, num_queries - first)
+        counts[:], bounds[:] = 0, 0
         for lane in range(lanes):
             table[:, :, lane] = weights[first + lane]
-            keys[first + lane] = 0
         if limits is not None:
             candidates[first : first + lanes] = 0
             if limits[1] > 0:
@@ -212,14 +223,16 @@ def full_keys(weights, label_buckets, limits, block, keys, candidates):
                 if limits is not None:
                     good = _within(limits, scores[lane::LANES], chunks[lane::LANES], low, passed)
                     candidates[first + lane] += good
-                heap = keys[first + lane]
-                bound = key_bits(heap[0])
+                count, bound = counts[lane], bounds[lane]
                 for i in range(min(block, num_labels - low)):
                     bits = bits_of(scores[i * LANES + lane])
                     if bits >= bound:
                         if limits is not None and not passed[i]:
                             continue
-                        offer(heap, key_of(bits, low + i))
-                        bound = key_bits(heap[0])
+                        best[lane, count] = key_of(bits, low + i)
+                        count += 1
+                        if count == best.shape[1]:
+                            count, bound = shrink(best[lane], k, bound)
+                counts[lane], bounds[lane] = count, bound
         for lane in range(lanes):
-            keys[first + lane] = np.sort(keys[first + lane])[::-1]
+            sort_best(best[lane], counts[lane], keys[first + lane])

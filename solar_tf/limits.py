@@ -10,6 +10,7 @@ from solar_tf.weights import RUNTIME_BYTES, count_parameters
 
 TOKENS = 64  # of a query, at most and on average over a batch
 BATCH_SIZES = (1000, 250, 50)
+STREAMS = 2  # batches of stage 3 in work at a time
 PARSED_TIMES = 15  # the parsed rows of a shard, at most in use while it is made
 
 
@@ -55,8 +56,8 @@ def _needs(stage):
         shared += index
         query += wide
         worker += 4 * QUERIES_PER_TASK[stage.settings[0].m == FULL] * wide
-    # Logits, probabilities and those that wait for their top m; the gathered rows of tokens.
-    row = 4 * (6 * buckets + 3 * TOKENS * hidden)
+    # Of each batch in work: logits, probabilities and a spare; the gathered rows of tokens.
+    row = 4 * STREAMS * (3 * buckets + 3 * TOKENS * hidden)
     return shared, query, row, worker
 
 

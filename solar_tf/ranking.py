@@ -151,6 +151,11 @@ def merge_shards(parts, ranges):
     return *merged, np.sum([candidates for *_, candidates in parts], axis=0)
 
 
+def get_ready():
+    """What a process needs to rank, before it knows the files: this module and its kernels."""
+    retrieval.warm_up()
+
+
 _worker = None  # the Ranker of this process
 
 

@@ -81,8 +81,8 @@ def rank(buckets, weights, offsets, labels, k, limits=None):
     keys = _empty_keys(len(buckets), k)
     candidates = np.zeros(len(buckets), np.int64)
     limits = _checked_limits(limits, labels.shape[1])
-    tiling = shortlist.TILE_BITS, shortlist.SPAN, shortlist.SPARSE
-    shortlist.rank_keys(buckets, weights, offsets, labels, limits, *tiling, keys, candidates)
+    sizes = shortlist.PART, shortlist.SPARSE
+    shortlist.rank_keys(buckets, weights, offsets, labels, limits, *sizes, keys, candidates)
     return *decode_keys(keys), candidates
 
 

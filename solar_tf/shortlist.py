@@ -1,10 +1,9 @@
 """The compiled ranking of the labels in the top buckets (§3.3), by exact float32 sums.
 
-A sum in an array of all N labels would miss the cache at every hit. There are two ways around
-that. Where hits are few among the labels, they are first sorted by tile, a range of labels
-whose sums fit the L1 cache. Where they are many, they are summed as they come, a part of the
-labels whose sums fit the L2 cache at a time, and then every label is looked at. Both add up
-the hits of a label in the order of the chunks.
+A sum in an array of all N labels would miss the cache at every hit. Buckets hold their labels in
+ascending order, so the hits are gone through a part of the labels at a time, whose sums fit the
+L2 cache: once to add them up, in the order of the chunks, and once more to take the sums. Where
+a good part of the labels is hit, every label is looked at instead of the hits' second round.
 """
 
 import numpy as np
@@ -12,18 +11,24 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from solar_tf.kernels import HALF, bits_of, compiled, key_bits, key_of, offer, pointer_to
+from solar_tf.kernels import (
+    bits_of,
+    compiled,
+    key_of,
+    new_best,
+    pointer_to,
+    shrink,
+    sort_best,
+)
 
-TILE_BITS = 13  # 8192 labels, whose float32 sums fit the L1 cache
-SPAN = 256  # tiles that shortlist ranking fills at a time: one cache line each fits as well
+PART = 1 << 18  # labels, whose float32 sums fit the L2 cache
+SPARSE = 3  # labels for each hit, beyond which hits are gone through twice
 MOST_SEEN = 2000  # labels of a chunk that are looked at for a first bound
-MOST_HITS = 1 << 20  # about as many are held at a time, 8 bytes each
-DENSE_TILES = 32  # whose sums fit the L2 cache
-SPARSE = 8  # labels for each hit, beyond which hits are sorted by tile
 GROUP = 256  # labels that are looked over at a time
 AHEAD = 8  # buckets between the one in work and the one on its way from memory
+LABELS_PER_LINE = 16  # of the cache
+MOST_LINES = 8  # of a bucket that are asked for ahead
 EMPTY = np.int32(-(2**31))  # the bits of -0.0, which no sum of weights has
-LOW_HALF = np.uint64(2**32 - 1)
 ONE = np.uint64(1)
 
 
@@ -67,127 +72,76 @@ def _certain_score(weights, starts, ends, labels, limits, k):
 
 
 @compiled
-def _fetch_bucket(row, starts, ends, j):
-    """Buckets lie far apart, and waiting for each would take most of the time."""
+def _fetch_bucket(row, starts, j, lines):
+    """Buckets lie far apart, and waiting for each would take most of the time.
+
+    The same number of cache lines of each: the end of a loop is foretold only if it is regular.
+    """
     if j < len(starts):
-        for i in range(starts[j], min(ends[j], starts[j] + 128), 16):
-            _prefetch(row, i)
+        for line in range(lines):
+            _prefetch(row, starts[j] + line * LABELS_PER_LINE)
 
 
 @compiled
-def _count_hits(labels, starts, ends, stops, low, high, tile_bits, counts):
-    """How many hits in [low, high) each tile has; `stops` [K, m] is where the buckets leave it."""
-    counts[:] = 0
-    num_chunks, m = starts.shape
-    for chunk in range(num_chunks):
-        row = labels[chunk]
-        for j in range(m):
-            _fetch_bucket(row, starts[chunk], ends[chunk], j + AHEAD)
-            at, end = np.uint64(starts[chunk, j]), np.uint64(ends[chunk, j])
-            while at < end and row[at] < high:
-                counts[np.uint64(row[at] - low) >> np.uint64(tile_bits)] += 1
-                at += ONE
-            stops[chunk, j] = at
+def _add_hits(labels, weights, starts, ends, stops, low, limits, lines, scores, chunks):
+    """Add up the weights of the hits among the labels from `low` on, as many as `scores` has.
 
-
-@compiled
-def _scatter_hits(labels, weights, starts, stops, low, tile_bits, cursors, hits):
-    """Write each hit, the label above the bits of the weight, to the next place in its tile."""
-    num_chunks, m = starts.shape
-    for chunk in range(num_chunks):
-        row = labels[chunk]
-        for j in range(m):
-            weight = np.uint64(bits_of(weights[chunk, j]))
-            for i in range(np.uint64(starts[chunk, j]), np.uint64(stops[chunk, j])):
-                label = np.uint64(row[i])
-                tile = (label - np.uint64(low)) >> np.uint64(tile_bits)
-                cursor = cursors[tile]
-                hits[cursor] = (label << HALF) | weight
-                cursors[tile] = cursor + ONE
-
-
-@compiled
-def _rank_tile(hits, bound, scores, heap, limits, chunks):
-    """Sum up a tile's hits in their order and offer its labels to the heap.
-
-    Labels whose score has bits under `bound` are out. Returns the tile's number of
-    labels and the risen bound; leaves `scores`, of a power of two, and `chunks`, the
-    number of hits of each label where it matters, empty again.
+    `stops` [K, m] becomes where the buckets leave them; `chunks` counts the weights over 0 of
+    each label, where the limits ask for it.
     """
-    place = np.uint64(len(scores) - 1)
-    bits = scores.view(np.int32)
-    for hit in hits:
-        scores[(hit >> HALF) & place] += np.uint32(hit & LOW_HALF).view(np.float32)
-    if limits is not None and limits[1] > 0:
-        for hit in hits:
-            chunks[(hit >> HALF) & place] += (hit & LOW_HALF) != 0
-    found = 0
-    for hit in hits:
-        label = hit >> HALF
-        score = bits[label & place]
-        bits[label & place] = EMPTY
-        good = score >= 0  # not so at the label's second hit
-        if limits is not None:  # without branches, which could not be foretold
-            allowed, min_chunks, least = limits
-            good &= (score >= bits_of(least)) & allowed[label]
-            good &= chunks[label & place] >= min_chunks
-            chunks[label & place] = 0
-        found += good
-        if score >= bound and good:
-            offer(heap, key_of(score, label))
-            bound = max(bound, key_bits(heap[0]))
-    return found, bound
-
-
-@compiled
-def _rank_sparse(
-    labels, weights, starts, ends, stops, tiling, bound, scores, heap, limits, chunks, hits
-):
-    """Sort the hits by tile and sum up tile by tile; returns found, and `hits`, a buffer."""
-    tile_bits, span, num_hits = tiling
-    num_labels, tile_size = labels.shape[1], 1 << tile_bits
-    num_tiles = (num_labels + tile_size - 1) // tile_size
-    tiles = max(1, min(span, num_tiles, MOST_HITS * num_tiles // (num_hits + 1)))
-    counts = np.empty(tiles, np.int64)
-    found = 0
-    for low in range(0, num_labels, tiles * tile_size):
-        high = low + tiles * tile_size
-        _count_hits(labels, starts, ends, stops, low, high, tile_bits, counts)
-        firsts = np.cumsum(counts) - counts
-        if counts.sum() > len(hits):
-            hits = np.empty(2 * counts.sum(), np.uint64)
-        cursors = firsts.astype(np.uint64)
-        _scatter_hits(labels, weights, starts, stops, low, tile_bits, cursors, hits)
-        for tile in range(tiles):
-            tile_hits = hits[firsts[tile] : firsts[tile] + counts[tile]]
-            tile_found, bound = _rank_tile(
-                tile_hits, bound, scores[:tile_size], heap, limits, chunks
-            )
-            found += tile_found
-        starts, stops = stops, starts
-    return found, hits
-
-
-@compiled
-def _rank_dense(labels, weights, starts, ends, low, bound, scores, heap):
-    """Sum up the hits of the labels from `low` on, as many as `scores` has, and offer them.
-
-    For when a good part of the labels is hit: no sorting, and a look at every label instead.
-    Moves `starts` to the next label; returns and leaves what `_rank_tile` does.
-    """
-    bits = scores.view(np.int32)
     num_chunks, m = starts.shape
     high = low + len(scores)
     for chunk in range(num_chunks):
         row = labels[chunk]
         for j in range(m):
-            _fetch_bucket(row, starts[chunk], ends[chunk], j + AHEAD)
+            _fetch_bucket(row, starts[chunk], j + AHEAD, lines)
             weight = weights[chunk, j]
             at, end = np.uint64(starts[chunk, j]), np.uint64(ends[chunk, j])
             while at < end and row[at] < high:
                 scores[np.uint64(row[at] - low)] += weight
+                if limits is not None and limits[1] > 0:
+                    chunks[np.uint64(row[at] - low)] += weight > 0
                 at += ONE
-            starts[chunk, j] = at
+            stops[chunk, j] = at
+
+
+@compiled
+def _take_hits(labels, starts, stops, low, limits, lines, scores, chunks, best, count, bound, k):
+    """Go through the same hits again and keep the labels whose score has bits from `bound` on.
+
+    Leaves `scores` and `chunks` empty. Returns the number of labels found within the limits, and
+    count and bound as they are now.
+    """
+    bits = scores.view(np.int32)
+    num_chunks, m = starts.shape
+    found = 0
+    for chunk in range(num_chunks):
+        row = labels[chunk]
+        for j in range(m):
+            _fetch_bucket(row, starts[chunk], j + AHEAD, lines)
+            for at in range(np.uint64(starts[chunk, j]), np.uint64(stops[chunk, j])):
+                place = np.uint64(row[at] - low)
+                score = bits[place]
+                bits[place] = EMPTY
+                good = score >= 0  # not so at the label's second hit
+                if limits is not None:  # without branches, which could not be foretold
+                    allowed, min_chunks, least = limits
+                    good &= (score >= bits_of(least)) & allowed[row[at]]
+                    good &= chunks[place] >= min_chunks
+                    chunks[place] = 0
+                found += good
+                if score >= bound and good:
+                    best[count] = key_of(score, row[at])
+                    count += 1
+                    if count == len(best):
+                        count, bound = shrink(best, k, bound)
+    return found, count, bound
+
+
+@compiled
+def _take_all(low, scores, best, count, bound, k):
+    """As `_take_hits`, by a look at every label: no limits."""
+    bits = scores.view(np.int32)
     found = 0
     for first in range(0, len(bits), GROUP):
         group = bits[first : first + GROUP]
@@ -198,64 +152,54 @@ def _rank_dense(labels, weights, starts, ends, low, bound, scores, heap):
         if highest >= bound:
             for i in range(len(group)):
                 if group[i] >= bound:
-                    offer(heap, key_of(group[i], low + first + i))
-                    bound = max(bound, key_bits(heap[0]))
+                    best[count] = key_of(group[i], low + first + i)
+                    count += 1
+                    if count == len(best):
+                        count, bound = shrink(best, k, bound)
         group[:] = EMPTY
-    return found, bound
+    return found, count, bound
 
 
 @compiled
-def rank_keys(buckets, weights, offsets, labels, limits, tile_bits, span, sparse, keys, candidates):
+def rank_keys(buckets, weights, offsets, labels, limits, part, sparse, keys, candidates):
     """The k best labels in the hit buckets (§3.3), by exact float32 sums in chunk order.
 
-    buckets, weights [Q, K, m], offsets [K, B+1], labels [K, N] -> keys uint64 [Q, k],
-    candidates int64 [Q], the labels found within the limits. A tile has 2**tile_bits labels; at
-    most `span` tiles, or those of about MOST_HITS hits, are filled at a time. Tiles are used
-    where there are `sparse` labels or more for each hit, or limits.
+    buckets, weights [Q, K, m], offsets [K, B+1], labels [K, N] -> keys uint64 [Q, k], zeros
+    before, and candidates int64 [Q], the labels found within the limits. Sums are made of `part`
+    labels at a time; hits are gone through twice where there are `sparse` labels or more for
+    each, or limits.
     """
     num_queries, num_chunks, m = buckets.shape
-    num_labels = labels.shape[1]
+    num_labels, k = labels.shape[1], keys.shape[1]
     starts = np.empty((num_chunks, m), np.int64)
     stops = np.empty((num_chunks, m), np.int64)
     ends = np.empty((num_chunks, m), np.int64)
-    hits = np.empty(0, np.uint64)
-    tile_size = 1 << tile_bits
-    part = tile_size * max(1, min(DENSE_TILES, (num_labels + tile_size - 1) // tile_size))
+    part = max(1, min(part, num_labels))
+    num_parts = (num_labels + part - 1) // part
     scores = np.full(part, -0.0, np.float32)
-    chunks = np.zeros(tile_size if limits is not None else 0, np.int32)
+    chunks = np.zeros(part if limits is not None else 0, np.int32)
+    best = new_best(k)
     for q in range(num_queries):
         for chunk in range(num_chunks):
             for j in range(m):
                 bucket = buckets[q, chunk, j]
                 starts[chunk, j] = offsets[chunk, bucket]
                 ends[chunk, j] = offsets[chunk, bucket + 1]
-        k = keys.shape[1]
         bound = bits_of(_certain_score(weights[q], starts, ends, labels, limits, k))
         num_hits = (ends - starts).sum()
-        heap = np.zeros(k, np.uint64)
-        found = 0
-        if limits is None and num_labels < sparse * num_hits:
-            for low in range(0, num_labels, part):
-                here = scores[: num_labels - low]
-                part_found, bound = _rank_dense(
-                    labels, weights[q], starts, ends, low, bound, here, heap
+        usual = num_hits // max(1, num_chunks * m * num_parts)  # hits of a bucket in a part
+        lines = min(MOST_LINES, usual // LABELS_PER_LINE + 2)
+        found = count = 0
+        for low in range(0, num_labels, part):
+            here = scores[: num_labels - low]
+            _add_hits(labels, weights[q], starts, ends, stops, low, limits, lines, here, chunks)
+            if limits is None and num_labels < sparse * num_hits:
+                more, count, bound = _take_all(low, here, best, count, bound, k)
+            else:
+                more, count, bound = _take_hits(
+                    labels, starts, stops, low, limits, lines, here, chunks, best, count, bound, k
                 )
-                found += part_found
-        else:
-            tiling = tile_bits, span, num_hits
-            found, hits = _rank_sparse(
-                labels,
-                weights[q],
-                starts,
-                ends,
-                stops,
-                tiling,
-                bound,
-                scores,
-                heap,
-                limits,
-                chunks,
-                hits,
-            )
-        keys[q] = np.sort(heap)[::-1]
+            found += more
+            starts, stops = stops, starts
+        sort_best(best, count, keys[q])
         candidates[q] = found

@@ -16,7 +16,7 @@ from multiprocessing.connection import wait
 
 from solar_tf.console import say
 from solar_tf.errors import UserError
-from solar_tf.programs import exit_when_terminated
+from solar_tf.programs import end_at_once, exit_when_terminated
 
 TRIES = 3  # of a task whose process died
 AHEAD = 2  # tasks taken for each worker: the one it does, and the next
@@ -221,6 +221,7 @@ def _serve(connection, prepare):
         _work(connection, inbox, prepare)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is leaving
+    end_at_once()
 
 
 def _unless_told_to_end(unraisable):

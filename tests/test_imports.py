@@ -70,11 +70,11 @@ LAYERS = [
     "batches",
     "model",
     "starts",
+    "forward",
     "measuring",
     "estimate",
     "training",
     "tuning",
-    "forward",
     "inference",
     "baselines",  # a folder as well
     "tail",

@@ -8,7 +8,8 @@ from hypothesis.extra import numpy as hnp
 
 from solar_tf import kernels, shortlist
 
-SPARSE_ALWAYS, DENSE_ALWAYS = 0, 1 << 20  # labels a hit, from which tiles are used
+SPARSE_ALWAYS, DENSE_ALWAYS = 0, 1 << 20  # labels a hit, from which hits are gone through twice
+PARTS = (256, SPARSE_ALWAYS), (1 << 19, SPARSE_ALWAYS), (1 << 13, 4), (256, DENSE_ALWAYS)
 # Few distinct weights make ties, zeros and sums that only differ in the last bit.
 WEIGHTS = st.sampled_from([0.0, 1e-45, 1e-38, 1e-4, 0.1, 0.25, 0.3, 0.999, 1.0, 9.21, 1e30])
 
@@ -29,7 +30,7 @@ def best_keys(scores, found, k):
 
 @st.composite
 def problems(draw):
-    """(weights [Q, K, B], label_buckets [K, N], m, k, (tile_bits, span, sparse), block)."""
+    """(weights [Q, K, B], label_buckets [K, N], m, k, (part, sparse), block)."""
     num_queries, num_chunks = draw(st.integers(1, 5)), draw(st.integers(1, 6))
     num_buckets, num_labels = draw(st.integers(1, 9)), draw(st.integers(1, 60))
     shape = (num_queries, num_chunks, num_buckets)
@@ -41,15 +42,15 @@ def problems(draw):
     )
     m = draw(st.sampled_from([1, num_buckets, min(7, num_buckets)]))
     k, block = draw(st.integers(1, 70)), draw(st.sampled_from([1, 7, 4096]))
-    tiling = draw(st.sampled_from([(0, 1), (0, 7), (3, 2), (3, 256), (13, 256)]))
-    tiling += (draw(st.sampled_from([SPARSE_ALWAYS, 1, DENSE_ALWAYS])),)
-    return weights, label_buckets, m, k, tiling, block
+    part = draw(st.sampled_from([1, 7, 16, 1 << 13]))
+    sizes = part, draw(st.sampled_from([SPARSE_ALWAYS, 1, DENSE_ALWAYS]))
+    return weights, label_buckets, m, k, sizes, block
 
 
 @settings(max_examples=300, deadline=None)
 @given(problems())
 def test_both_rankings_equal_brute_force_bit_for_bit(problem):
-    weights, label_buckets, m, k, tiling, block = problem
+    weights, label_buckets, m, k, sizes, block = problem
     num_queries, num_chunks, num_buckets = weights.shape
     order = np.argsort(-weights, axis=2, kind="stable")[:, :, :m]
     keys = np.zeros((num_queries, k), np.uint64)
@@ -60,7 +61,7 @@ def test_both_rankings_equal_brute_force_bit_for_bit(problem):
         np.take_along_axis(weights, order, axis=2),
         *inverted(label_buckets, num_buckets),
         None,
-        *tiling,
+        *sizes,
         keys,
         candidates,
     )
@@ -86,7 +87,7 @@ def test_both_rankings_equal_brute_force_bit_for_bit(problem):
 @settings(max_examples=300, deadline=None)
 @given(problems(), st.data())
 def test_limited_rankings_equal_brute_force_bit_for_bit(problem, data):
-    weights, label_buckets, m, k, tiling, block = problem
+    weights, label_buckets, m, k, sizes, block = problem
     (num_queries, num_chunks, num_buckets), num_labels = weights.shape, label_buckets.shape[1]
     order = np.argsort(-weights, axis=2, kind="stable")[:, :, :m]
     kept = np.take_along_axis(weights, order, axis=2)
@@ -98,7 +99,7 @@ def test_limited_rankings_equal_brute_force_bit_for_bit(problem, data):
     keys, full = np.zeros(shape, np.uint64), np.zeros(shape, np.uint64)
     candidates, counted = np.zeros(num_queries, np.int64), np.zeros(num_queries, np.int64)
     index = inverted(label_buckets, num_buckets)
-    shortlist.rank_keys(order.astype(np.int32), kept, *index, limits, *tiling, keys, candidates)
+    shortlist.rank_keys(order.astype(np.int32), kept, *index, limits, *sizes, keys, candidates)
     kernels.full_keys(weights, label_buckets, limits, block, full, counted)
     for q in range(num_queries):
         for shortlisted, (found, number) in ((True, (keys, candidates)), (False, (full, counted))):
@@ -115,11 +116,12 @@ def test_limited_rankings_equal_brute_force_bit_for_bit(problem, data):
             assert number[q] == good.sum()
 
 
+@pytest.mark.parametrize("k", [1, 100, 700])
 @pytest.mark.parametrize("power", [0, 1, 40])
 @pytest.mark.parametrize("num_chunks", [1, 16, 150])
-def test_rankings_agree_over_many_tiles(num_chunks, power):
+def test_rankings_agree_over_many_parts(num_chunks, power, k):
     rng = np.random.default_rng(power)
-    num_buckets, num_labels, k = 50, 20_000, 100
+    num_buckets, num_labels = 50, 20_000
     label_buckets = rng.integers(num_buckets, size=(num_chunks, num_labels), dtype=np.uint16)
     weights = rng.random((5, num_chunks, num_buckets), np.float32) ** power
     order = np.argsort(-weights, axis=2, kind="stable").astype(np.int32)
@@ -127,10 +129,14 @@ def test_rankings_agree_over_many_tiles(num_chunks, power):
     index = inverted(label_buckets, num_buckets)
     full = np.zeros((5, k), np.uint64)
     kernels.full_keys(weights, label_buckets, None, 1000, full, np.zeros(5, np.int64))
-    tilings = [(8, 7, SPARSE_ALWAYS), (13, 1, SPARSE_ALWAYS), (13, 256, 8), (8, 7, DENSE_ALWAYS)]
-    for tiling in tilings:
+    scores = np.zeros((5, num_labels), np.float32)
+    for chunk in range(num_chunks):
+        scores += weights[:, chunk, label_buckets[chunk]]
+    for sums, best in zip(scores, full, strict=True):
+        np.testing.assert_array_equal(best, best_keys(sums, np.ones(num_labels, bool), k))
+    for part, sparse in PARTS:
         keys, candidates = np.zeros((5, k), np.uint64), np.zeros(5, np.int64)
-        shortlist.rank_keys(order, sorted_weights, *index, None, *tiling, keys, candidates)
+        shortlist.rank_keys(order, sorted_weights, *index, None, part, sparse, keys, candidates)
         np.testing.assert_array_equal(keys, full)
         assert (candidates == num_labels).all()
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import open_titles, small_config
 
-from solar_tf import measuring
+from solar_tf import forward, measuring
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,8 @@ def test_forward_passes_are_those_of_all_queries_in_all_chunks(titles, tmp_path,
     sample = measuring.take_sample(open_titles(titles), config, 1, tmp_path)
     ticks = itertools.count().__next__  # by this clock each pass takes a second
     clock = types.SimpleNamespace(perf_counter=ticks, thread_time=lambda: 0.0)
-    monkeypatch.setattr(measuring, "time", clock)
+    monkeypatch.setattr(forward, "time", clock)
+    monkeypatch.setattr(forward, "STREAMS", 1)
 
     def seconds(num_queries):
         inputs = config, config.feature_dim, False, sample.batch

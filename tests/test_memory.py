@@ -63,7 +63,7 @@ def test_too_small_a_limit_is_refused_with_the_smallest_that_is_not():
 
 
 WATCHED = """
-import sys, threading, time
+import atexit, sys, threading, time
 from solar_tf import cli, memory
 peak = [0]
 def watch():
@@ -72,12 +72,8 @@ def watch():
         time.sleep(0.05)
 threading.Thread(target=watch, daemon=True).start()
 import runpy
-program = sys.argv.pop(1)
-try:
-    runpy.run_path(program, run_name="__main__")
-except SystemExit as end:
-    print("peak", peak[0])
-    raise
+atexit.register(lambda: print("peak", peak[0]))
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 
 
