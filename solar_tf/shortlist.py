@@ -1,9 +1,10 @@
 """The compiled ranking of the labels in the top buckets (§3.3), by exact float32 sums.
 
 A sum in an array of all N labels would miss the cache at every hit. Buckets hold their labels in
-ascending order, so the hits are gone through a part of the labels at a time, whose sums fit the
-L2 cache: once to add them up, in the order of the chunks, and once more to take the sums. Where
-a good part of the labels is hit, every label is looked at instead of the hits' second round.
+ascending order, so the hits are gone through a part of the labels at a time, whose sums fit a
+large L2 cache, and added up in the order of the chunks. Weights are not negative, so that a sum
+only rises: labels are noted when theirs passes a bound that k others reach, and no other is looked
+at again. Limits are another matter: who is within them shows when all is added up.
 """
 
 import numpy as np
@@ -21,10 +22,9 @@ from solar_tf.kernels import (
     sort_best,
 )
 
-PART = 1 << 18  # labels, whose float32 sums fit the L2 cache
-SPARSE = 3  # labels for each hit, beyond which hits are gone through twice
+PART = 1 << 18  # labels, whose float32 sums fit a large L2 cache
+SPARSE = 32  # labels for each hit, beyond which only the sums of hits are cleared
 MOST_SEEN = 2000  # labels of a chunk that are looked at for a first bound
-GROUP = 256  # labels that are looked over at a time
 AHEAD = 8  # buckets between the one in work and the one on its way from memory
 LABELS_PER_LINE = 16  # of the cache
 MOST_LINES = 8  # of a bucket that are asked for ahead
@@ -83,14 +83,19 @@ def _fetch_bucket(row, starts, j, lines):
 
 
 @compiled
-def _add_hits(labels, weights, starts, ends, stops, low, limits, lines, scores, chunks):
+def _add_hits(
+    labels, weights, starts, ends, stops, low, limits, bound, lines, scores, chunks, risen
+):
     """Add up the weights of the hits among the labels from `low` on, as many as `scores` has.
 
-    `stops` [K, m] becomes where the buckets leave them; `chunks` counts the weights over 0 of
-    each label, where the limits ask for it.
+    `stops` [K, m] becomes where the buckets leave them. Without limits, returns how many labels
+    were hit, and how many places it left in `risen`: those whose sum has bits from `bound` on,
+    each once. With limits that ask for it, `chunks` counts the weights over 0 of each label.
     """
+    bits = scores.view(np.int32)
     num_chunks, m = starts.shape
     high = low + len(scores)
+    found = count = 0
     for chunk in range(num_chunks):
         row = labels[chunk]
         for j in range(m):
@@ -98,20 +103,59 @@ def _add_hits(labels, weights, starts, ends, stops, low, limits, lines, scores, 
             weight = weights[chunk, j]
             at, end = np.uint64(starts[chunk, j]), np.uint64(ends[chunk, j])
             while at < end and row[at] < high:
-                scores[np.uint64(row[at] - low)] += weight
-                if limits is not None and limits[1] > 0:
-                    chunks[np.uint64(row[at] - low)] += weight > 0
+                place = np.uint64(row[at] - low)
+                before = bits[place]
+                score = scores[place] + weight
+                scores[place] = score
+                if limits is None:
+                    found += before < 0
+                    if bits_of(score) >= bound and before < bound:
+                        risen[count] = place
+                        count += 1
+                elif limits[1] > 0:
+                    chunks[place] += weight > 0
                 at += ONE
             stops[chunk, j] = at
+    return found, count
 
 
 @compiled
-def _take_hits(labels, starts, stops, low, limits, lines, scores, chunks, best, count, bound, k):
-    """Go through the same hits again and keep the labels whose score has bits from `bound` on.
+def _take_risen(risen, low, scores, best, count, bound, k):
+    """Keep the labels at the places `risen` whose score has bits from `bound` on.
 
-    Leaves `scores` and `chunks` empty. Returns the number of labels found within the limits, and
+    Returns count and bound as they are now.
+    """
+    bits = scores.view(np.int32)
+    for place in risen:
+        if bits[place] >= bound:
+            best[count] = key_of(bits[place], low + place)
+            count += 1
+            if count == len(best):
+                count, bound = shrink(best, k, bound)
+    return count, bound
+
+
+@compiled
+def _clear_hits(labels, starts, stops, low, lines, scores):
+    """Leave `scores` empty by going through the same hits again."""
+    bits = scores.view(np.int32)
+    num_chunks, m = starts.shape
+    for chunk in range(num_chunks):
+        row = labels[chunk]
+        for j in range(m):
+            _fetch_bucket(row, starts[chunk], j + AHEAD, lines)
+            for at in range(np.uint64(starts[chunk, j]), np.uint64(stops[chunk, j])):
+                bits[np.uint64(row[at] - low)] = EMPTY
+
+
+@compiled
+def _take_limited(labels, starts, stops, low, limits, lines, scores, chunks, best, count, bound, k):
+    """Go through the same hits again and keep the labels within the limits and the bound.
+
+    Leaves `scores` and `chunks` empty. Returns the number of labels within the limits, and
     count and bound as they are now.
     """
+    allowed, min_chunks, least = limits
     bits = scores.view(np.int32)
     num_chunks, m = starts.shape
     found = 0
@@ -124,11 +168,10 @@ def _take_hits(labels, starts, stops, low, limits, lines, scores, chunks, best, 
                 score = bits[place]
                 bits[place] = EMPTY
                 good = score >= 0  # not so at the label's second hit
-                if limits is not None:  # without branches, which could not be foretold
-                    allowed, min_chunks, least = limits
-                    good &= (score >= bits_of(least)) & allowed[row[at]]
-                    good &= chunks[place] >= min_chunks
-                    chunks[place] = 0
+                # Without branches, which could not be foretold.
+                good &= (score >= bits_of(least)) & allowed[row[at]]
+                good &= chunks[place] >= min_chunks
+                chunks[place] = 0
                 found += good
                 if score >= bound and good:
                     best[count] = key_of(score, row[at])
@@ -139,35 +182,12 @@ def _take_hits(labels, starts, stops, low, limits, lines, scores, chunks, best, 
 
 
 @compiled
-def _take_all(low, scores, best, count, bound, k):
-    """As `_take_hits`, by a look at every label: no limits."""
-    bits = scores.view(np.int32)
-    found = 0
-    for first in range(0, len(bits), GROUP):
-        group = bits[first : first + GROUP]
-        highest = EMPTY
-        for i in range(len(group)):
-            highest = max(highest, group[i])
-            found += group[i] >= 0
-        if highest >= bound:
-            for i in range(len(group)):
-                if group[i] >= bound:
-                    best[count] = key_of(group[i], low + first + i)
-                    count += 1
-                    if count == len(best):
-                        count, bound = shrink(best, k, bound)
-        group[:] = EMPTY
-    return found, count, bound
-
-
-@compiled
 def rank_keys(buckets, weights, offsets, labels, limits, part, sparse, keys, candidates):
     """The k best labels in the hit buckets (§3.3), by exact float32 sums in chunk order.
 
     buckets, weights [Q, K, m], offsets [K, B+1], labels [K, N] -> keys uint64 [Q, k], zeros
     before, and candidates int64 [Q], the labels found within the limits. Sums are made of `part`
-    labels at a time; hits are gone through twice where there are `sparse` labels or more for
-    each, or limits.
+    labels at a time, and cleared by the hits where there are `sparse` labels or more for each.
     """
     num_queries, num_chunks, m = buckets.shape
     num_labels, k = labels.shape[1], keys.shape[1]
@@ -178,6 +198,7 @@ def rank_keys(buckets, weights, offsets, labels, limits, part, sparse, keys, can
     num_parts = (num_labels + part - 1) // part
     scores = np.full(part, -0.0, np.float32)
     chunks = np.zeros(part if limits is not None else 0, np.int32)
+    risen = np.empty(part if limits is None else 0, np.int32)
     best = new_best(k)
     for q in range(num_queries):
         for chunk in range(num_chunks):
@@ -192,13 +213,30 @@ def rank_keys(buckets, weights, offsets, labels, limits, part, sparse, keys, can
         found = count = 0
         for low in range(0, num_labels, part):
             here = scores[: num_labels - low]
-            _add_hits(labels, weights[q], starts, ends, stops, low, limits, lines, here, chunks)
-            if limits is None and num_labels < sparse * num_hits:
-                more, count, bound = _take_all(low, here, best, count, bound, k)
-            else:
-                more, count, bound = _take_hits(
+            more, num_risen = _add_hits(
+                labels,
+                weights[q],
+                starts,
+                ends,
+                stops,
+                low,
+                limits,
+                bound,
+                lines,
+                here,
+                chunks,
+                risen,
+            )
+            if limits is not None:
+                more, count, bound = _take_limited(
                     labels, starts, stops, low, limits, lines, here, chunks, best, count, bound, k
                 )
+            else:
+                count, bound = _take_risen(risen[:num_risen], low, here, best, count, bound, k)
+                if num_labels < sparse * num_hits:
+                    here.view(np.int32)[:] = EMPTY
+                else:
+                    _clear_hits(labels, starts, stops, low, lines, here)
             found += more
             starts, stops = stops, starts
         sort_best(best, count, keys[q])

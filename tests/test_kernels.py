@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from solar_tf import kernels, shortlist
 
-SPARSE_ALWAYS, DENSE_ALWAYS = 0, 1 << 20  # labels a hit, from which hits are gone through twice
+SPARSE_ALWAYS, DENSE_ALWAYS = 0, 1 << 20  # labels a hit, from which only hits are cleared
 PARTS = (256, SPARSE_ALWAYS), (1 << 19, SPARSE_ALWAYS), (1 << 13, 4), (256, DENSE_ALWAYS)
 # Few distinct weights make ties, zeros and sums that only differ in the last bit.
 WEIGHTS = st.sampled_from([0.0, 1e-45, 1e-38, 1e-4, 0.1, 0.25, 0.3, 0.999, 1.0, 9.21, 1e30])
