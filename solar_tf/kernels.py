@@ -15,12 +15,17 @@ None is a type of its own, for which numba compiles the loops without the tests.
 Nothing here imports TensorFlow: spawned workers load this module and must start fast.
 """
 
+import contextlib
+
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
 FULL_BLOCK = 1 << 16  # labels; their sums and one chunk's weights fit a large L2 cache
+LONG_FULL_BLOCK = 1 << 18  # where they do not: sums stream past, and weights are fetched less often
+LARGE_CACHE = 3 << 19  # bytes
+CACHE_SIZE = "/sys/devices/system/cpu/cpu0/cache/index2/size"
 LANES = 4  # queries that full ranking scores together, in one vector register
 MOST_COUNTED = 512  # keys that are sorted by counting
 LINE = 32  # keys that a loop of vectors takes at a time
@@ -183,6 +188,14 @@ def _within(limits, scores, chunks, low, passed):
         passed[i] = allowed[low + i] & (scores[i] >= least) & (chunks[i] >= min_chunks)
         count += passed[i]
     return count
+
+
+def full_block(cache_size=CACHE_SIZE):
+    """The labels of a block of full ranking that are fastest with this machine's L2 cache."""
+    with contextlib.suppress(OSError), open(cache_size, encoding="ascii") as file:
+        if 1024 * int(file.read().strip().removesuffix("K")) < LARGE_CACHE:
+            return LONG_FULL_BLOCK
+    return FULL_BLOCK
 
 
 @compiled

@@ -102,7 +102,7 @@ def rank_full(weights, label_buckets, k, limits=None):
     keys = _empty_keys(len(weights), k)
     candidates = np.zeros(len(weights), np.int64)
     limits = _checked_limits(limits, label_buckets.shape[1])
-    kernels.full_keys(weights, label_buckets, limits, kernels.FULL_BLOCK, keys, candidates)
+    kernels.full_keys(weights, label_buckets, limits, kernels.full_block(), keys, candidates)
     return *decode_keys(keys), candidates
 
 

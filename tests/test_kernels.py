@@ -165,3 +165,13 @@ def test_top_keys_at_the_papers_size(m, arrange):
     kernels.top_keys(values.view(np.uint32), keys)
     expected = np.argsort(-values, axis=1, kind="stable")[:, :m]
     np.testing.assert_array_equal(~keys.astype(np.uint32), expected)
+
+
+@pytest.mark.parametrize(
+    ("size", "block"),
+    [("512K", kernels.LONG_FULL_BLOCK), ("2048K", kernels.FULL_BLOCK), (None, kernels.FULL_BLOCK)],
+)
+def test_sums_that_a_small_cache_cannot_hold_are_made_in_long_blocks(size, block, tmp_path):
+    if size:
+        (tmp_path / "size").write_text(f"{size}\n")
+    assert kernels.full_block(tmp_path / "size") == block
