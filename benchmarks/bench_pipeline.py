@@ -11,6 +11,7 @@
 """
 
 import argparse
+import itertools
 import os
 import shutil
 import statistics
@@ -64,19 +65,17 @@ def bench_epoch(name, run, rounds=9, max_steps=120):
 
     def spend(batches):
         started = time.perf_counter()
-        for batch in batches:
+        for batch in itertools.islice(batches, max_steps):
             loss = model.train_batch(batch, rate)
         float(loss)
         return time.perf_counter() - started
 
-    kept = list(read_batches(files, run.config.batch_size, seed=1).take(max_steps))
+    kept = list(itertools.islice(read_batches(files, run.config.batch_size, seed=1), max_steps))
     spend(kept[:20])
     ratios = []
     for epoch in range(rounds):
         memory = spend(kept)
-        records = spend(
-            read_batches(files, run.config.batch_size, seed=1, epoch=epoch).take(max_steps)
-        )
+        records = spend(read_batches(files, run.config.batch_size, seed=1, epoch=epoch))
         ratios.append(records / memory)
     ratio = statistics.median(ratios)
     step = memory / len(kept) * 1e3

@@ -1,18 +1,25 @@
 """Training and test batches from the TFRecord files that `solar_tf.records` writes.
 
-Serialised rows are batched first and parsed as a whole: one call of `tf.io.parse_example`
-for a thousand rows costs a small part of a thousand calls (benchmarks/bench_records.py).
+Blocks of rows are read, and batches of them decoded, by threads that are ahead of who takes them:
+a batch costs a thousandth of its training step (benchmarks/bench_records.py).
 """
 
-import contextlib
-import functools
+import collections
+import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import tensorflow as tf
 
-from solar_tf.records import BUCKETS, DENSE, IDS, VALUES, verify_records
+from solar_tf.errors import UserError
+from solar_tf.record_reader import decode, read_blocks
+from solar_tf.records import BUCKETS, DENSE, IDS, VALUES
 
 SHUFFLE_ROWS = 100_000  # about 20 MB of serialised rows at the sizes of §5.1
+READ_ROWS = 10_000  # of a block, if nothing is shuffled
+SPARSE = {IDS: np.int32, VALUES: np.float32}
+TARGETS = {BUCKETS: np.int32}
+END = object()
 
 
 def read_batches(
@@ -43,99 +50,87 @@ def read_batches(
         row_splits     [batch+1] int32
         dense          [batch, dense_dim] float32, in place of the three above
         buckets        [targets] int32     bucket_splits  [batch+1] int32
+
+    A damaged file is a UserError, when the block that the damage is in is read.
     """
     sources = [paths] if dense_paths is None else [paths, dense_paths]
-    sources = [[str(path) for path in source] for source in sources]
     if len({len(source) for source in sources}) != 1:
         raise ValueError(f"{len(paths)} files of buckets, but {len(dense_paths)} of dense inputs")
-    if seed is None:
-        batches = _read(sources, batch_size)
-    else:
+    key = None
+    if seed is not None:
         generator = np.random.default_rng([seed, epoch])
         order = generator.permutation(len(paths))
         sources = [[source[k] for k in order] for source in sources]
-        batches = _shuffle(sources, batch_size, shuffle_rows, generator.integers(2**62))
-    parse = _parser(len(sources), dense_dim, targets)
-    batches = batches.skip(skip).map(lambda *records: parse(records)).prefetch(2)
-    options = tf.data.Options()
-    options.deterministic = True
-    # Nothing here is left to tune, and the tuner's bookkeeping costs more than it saves.
-    options.autotune.enabled = False
-    options.threading.max_intra_op_parallelism = 1
-    return batches.with_options(options)
-
-
-@contextlib.contextmanager
-def damage_explained(*paths):
-    """Turn what TensorFlow says of a damaged or missing record file into a UserError.
-
-    Wrap the loop that consumes the batches: TensorFlow's message lacks the file's name, so
-    all `paths` are checked again, without TensorFlow, until the culprit is found.
-    """
-    try:
-        yield
-    except (tf.errors.DataLossError, tf.errors.NotFoundError):
-        for path in paths:
-            verify_records(path)
-        raise
-
-
-def _read(sources, size):
-    """Vectors of up to `size` serialised rows, a tuple with one vector for each source."""
-    return tf.data.Dataset.zip(
-        tuple(tf.data.TFRecordDataset(source).batch(size) for source in sources)
-    )
-
-
-def _shuffle(sources, batch_size, shuffle_rows, key):
-    """Batches of rows in an order that is a pure function of `key`.
-
-    `Dataset.shuffle` would do, were its order not to change with tf.random.set_seed.
-    """
+        key = generator.integers(2**62)
     # Whole batches in every block, so that only the last block ends in a smaller one.
-    block_size = max(1, -(-shuffle_rows // batch_size)) * batch_size
+    size = READ_ROWS if seed is None else shuffle_rows
+    size = max(1, -(-size // batch_size)) * batch_size
+    blocks = itertools.zip_longest(*(read_blocks(source, size) for source in sources), fillvalue=())
+    rows = _rows_of_batches(_ahead(blocks, 1), batch_size, key, skip)
+    return _ahead((_to_tensors(*batch, dense_dim, targets) for batch in rows), 2)
 
-    def batches_of_block(block, records):
-        order = tf.range(tf.size(records[0]))
-        order = tf.random.experimental.stateless_shuffle(order, [key, block], alg="philox")
-        starts = tf.data.Dataset.range(0, tf.size(order, tf.int64), batch_size)
-        return starts.map(
-            lambda start: tuple(
-                tf.gather(record, order[start : start + batch_size]) for record in records
+
+def _ahead(items, depth):
+    """The items, made by a thread up to `depth` before they are asked for."""
+    iterator = iter(items)
+    with ThreadPoolExecutor(1) as pool:
+        pending = collections.deque(pool.submit(next, iterator, END) for _ in range(depth))
+        try:
+            while True:
+                pending.append(pool.submit(next, iterator, END))
+                item = pending.popleft().result()
+                if item is END:
+                    return
+                yield item
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def _rows_of_batches(blocks, batch_size, key, skip):
+    """The blocks that each batch is in, one for each source, and which rows of them it has.
+
+    With a key, rows are in an order that is a pure function of it and the block's number.
+    """
+    for number, block in enumerate(blocks):
+        num_rows = len(block[0])
+        if any(len(other) != num_rows for other in block):
+            raise UserError(
+                "the records of buckets and those of dense inputs hold other rows: "
+                "delete both and run preprocess.py again"
             )
-        )
+        order = np.arange(num_rows)
+        if key is not None:
+            with tf.device("CPU"):
+                order = tf.random.experimental.stateless_shuffle(
+                    tf.range(num_rows), [key, number], alg="philox"
+                ).numpy()
+        for start in range(0, num_rows, batch_size):
+            if skip:
+                skip -= 1
+            else:
+                yield block, order[start : start + batch_size]
 
-    return _read(sources, block_size).prefetch(1).enumerate().flat_map(batches_of_block)
 
-
-@functools.cache
-def _parser(num_sources, dense_dim, targets):
-    """`_parse`, traced once for all datasets: inference opens one for each chunk."""
-    records = (tf.TensorSpec([None], tf.string),) * num_sources
-    parse = functools.partial(_parse, dense_dim=dense_dim, targets=targets)
-    return tf.function(parse, input_signature=(records,))
-
-
-def _parse(records, dense_dim, targets):
-    """Parse one batch of serialised rows, [batch] strings for each source."""
-
-    def ragged(dtype):
-        return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int32)
-
-    buckets = {BUCKETS: ragged(tf.int64)} if targets else {}
+def _to_tensors(blocks, rows, dense_dim, targets):
+    """Decode one batch; tensors are on the CPU, as those of TensorFlow's own pipelines are."""
+    types = (SPARSE if dense_dim is None else {}) | (TARGETS if targets else {})
+    columns = decode(blocks[0], rows, types)
     if dense_dim is None:
-        features = {IDS: ragged(tf.int64), VALUES: ragged(tf.float32)}
-        parsed = tf.io.parse_example(records[0], features | buckets)
-        batch = {
-            "ids": tf.cast(parsed[IDS].values, tf.int32),
-            "values": parsed[VALUES].values,
-            "row_splits": parsed[IDS].row_splits,
-        }
+        splits, ids = columns[IDS]
+        _check_lengths(blocks[0], rows, columns[VALUES][0], np.diff(splits))
+        batch = {"ids": ids, "values": columns[VALUES][1], "row_splits": splits}
     else:
-        dense = {DENSE: tf.io.FixedLenFeature([dense_dim], tf.float32)}
-        batch = {"dense": tf.io.parse_example(records[1], dense)[DENSE]}
-        parsed = tf.io.parse_example(records[0], buckets) if targets else {}
+        splits, dense = decode(blocks[1], rows, {DENSE: np.float32})[DENSE]
+        _check_lengths(blocks[1], rows, splits, dense_dim)
+        batch = {"dense": dense.reshape(-1, dense_dim)}
     if targets:
-        batch["buckets"] = tf.cast(parsed[BUCKETS].values, tf.int32)
-        batch["bucket_splits"] = parsed[BUCKETS].row_splits
-    return batch
+        batch["bucket_splits"], batch["buckets"] = columns[BUCKETS]
+    with tf.device("CPU"):
+        return {name: tf.constant(array) for name, array in batch.items()}
+
+
+def _check_lengths(block, rows, splits, lengths):
+    wrong = np.flatnonzero(np.diff(splits) != lengths)
+    if len(wrong):
+        raise block.bad_row(rows[wrong[0]])

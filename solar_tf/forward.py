@@ -7,6 +7,7 @@ next chunk and writes the files of the last one.
 """
 
 import collections
+import itertools
 import json
 import math
 import time
@@ -16,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from solar_tf import retrieval
-from solar_tf.batches import damage_explained, read_batches
+from solar_tf.batches import read_batches
 from solar_tf.console import progress
 from solar_tf.errors import UserError
 from solar_tf.limits import STREAMS
@@ -56,10 +57,9 @@ def _borrow(array):
 def query_batches(run, chunk, start, stop, batch_size=BATCH_SIZE, targets=False):
     """The inputs of the test queries start to stop, in order; start is a multiple of the size."""
     sources = run.sources("test", chunk)
-    with damage_explained(*sources["paths"], *sources.get("dense_paths", ())):
-        skip = start // batch_size
-        batches = read_batches(batch_size=batch_size, skip=skip, targets=targets, **sources)
-        yield from batches.take(math.ceil((stop - start) / batch_size))
+    skip = start // batch_size
+    batches = read_batches(batch_size=batch_size, skip=skip, targets=targets, **sources)
+    return itertools.islice(batches, math.ceil((stop - start) / batch_size))
 
 
 def in_streams(work, batches, pool):

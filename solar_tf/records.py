@@ -80,20 +80,29 @@ def verify_records(path):
 
 
 def _walk(path, check):
+    data = map_records(path)
+    bounds = walk_frames(data, 0, len(data), check)
+    if bounds[-1] != len(data):
+        raise damaged(path, len(bounds) - 1, bounds[-1])
+    return len(bounds) - 1
+
+
+def map_records(path):
+    """The bytes of a TFRecord file, mapped; an empty one is valid, but cannot be."""
     path = Path(path)
     try:
         size = path.stat().st_size
     except FileNotFoundError:
         raise UserError(f"{path}: no such file: run preprocess.py again")
-    # An empty file is a valid one with no records, but cannot be mapped.
-    data = np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
-    count, end = _walk_frames(data, check)
-    if end != size:
-        raise UserError(
-            f"{path}: record {count} (at byte {end}) is corrupt or cut short: "
-            "delete the file and run preprocess.py again"
-        )
-    return count
+    return np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
+
+
+def damaged(path, number, at):
+    """The error that says where the first bad record is."""
+    return UserError(
+        f"{path}: record {number} (at byte {at}) is corrupt or cut short: "
+        "delete the file and run preprocess.py again"
+    )
 
 
 def _count_rows(columns):
@@ -283,10 +292,14 @@ def _write_frames(out, starts, features):
 
 
 @compiled
-def _walk_frames(data, check):
-    """Follow the frames while they are sound. Returns their number and the end of the last."""
-    count, at = 0, 0
-    while at + HEADER + FOOTER <= len(data):
+def walk_frames(data, at, most, check):
+    """Follow up to `most` frames from data[at] on while they are sound.
+
+    Returns where they begin and where the last one ends, [n+1].
+    """
+    bounds = np.empty(min(most, (len(data) - at) // (HEADER + FOOTER)) + 1, np.int64)
+    bounds[0], count = at, 0
+    while count + 1 < len(bounds) and at + HEADER + FOOTER <= len(data):
         length = _get_fixed(data, at, 8)
         if length > np.uint64(len(data) - at - HEADER - FOOTER):
             break
@@ -296,6 +309,7 @@ def _walk_frames(data, check):
             or _get_fixed(data, end, 4) != _masked_crc(data, at + HEADER, end)
         ):
             break
-        count += 1
         at = end + FOOTER
-    return count, at
+        count += 1
+        bounds[count] = at
+    return bounds[: count + 1].copy()

@@ -6,7 +6,6 @@ chunk ends with the same weights as an unbroken one.
 """
 
 import collections
-import contextlib
 import dataclasses
 import functools
 import importlib.util
@@ -17,7 +16,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from solar_tf.batches import damage_explained, read_batches
+from solar_tf.batches import read_batches
 from solar_tf.checkpoints import Checkpoints
 from solar_tf.cli import load_tensorflow
 from solar_tf.console import progress, say, seconds, table
@@ -269,12 +268,8 @@ class ChunkTrainer:
             start_input_layer(self.model, told())
         self.epoch_seconds = time.perf_counter() - began
 
-    @contextlib.contextmanager
     def _counted(self, name, rows, done=0):
-        """A bar of rows, while damage of the records that they come from is explained."""
-        paths = *self.sources["paths"], *self.sources.get("dense_paths", ())
-        with progress(rows, name, "row", done, self.line) as bar, damage_explained(*paths):
-            yield bar
+        return progress(rows, name, "row", done, self.line)
 
     def _save_checkpoint(self):
         arrays = {name: variable.numpy() for name, variable in self.model.state().items()}

@@ -52,6 +52,7 @@ LAYERS = [
     "encoder",
     "search",
     "records",
+    "record_reader",
     "scanning",
     "limits",
     "shards",
