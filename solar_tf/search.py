@@ -15,7 +15,7 @@ from solar_tf.console import say, table
 from solar_tf.datasets.memory import as_inputs
 from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.delta import Delta, read_delta
-from solar_tf.encoder import FEW, Inputs, probabilities
+from solar_tf.encoder import FEW, Inputs, probabilities, probabilities_of_few
 from solar_tf.errors import UserError
 from solar_tf.labels import Labels, read_attributes
 from solar_tf.rundir import Run, open_run, searchable
@@ -135,7 +135,7 @@ class Searcher:
         if not inputs.known.all():
             return None
         chunks = zip(self.chunks, self._state.models, strict=True)
-        return np.concatenate([probabilities(model, inputs.of_chunk(c)) for c, model in chunks])
+        return np.concatenate([probabilities_of_few(model, inputs, c) for c, model in chunks])
 
     def top_buckets(self, inputs: Inputs, m: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The m likeliest buckets of every query, and their probabilities: [n, K, m]."""
@@ -213,17 +213,19 @@ class Searcher:
         weights = np.empty(shape, np.float32)
         buckets = np.empty(shape, np.int32) if m else None
 
-        def keep(rows, i, values):
+        def keep(place, values):
+            """Those of `place` among [n, K], from probabilities [..., B]."""
             if m:
-                buckets[rows, i], values = retrieval.top_buckets(values, m)
-            weights[rows, i] = retrieval.score_weights(values, score, floor)
+                top = retrieval.top_buckets(values.reshape(-1, values.shape[-1]), m)
+                buckets[place], values = (part.reshape(*values.shape[:-1], m) for part in top)
+            weights[place] = retrieval.score_weights(values, score, floor)
 
         if num_queries <= FEW:
 
             def encode(piece):
-                for i in range(piece.start, piece.stop):
-                    encoded = inputs.of_chunk(self.chunks[i])
-                    keep(slice(None), i, probabilities(models[i], encoded))
+                chunks = zip(models[piece], self.chunks[piece], strict=True)
+                found = [probabilities_of_few(model, inputs, chunk) for model, chunk in chunks]
+                keep((slice(None), piece), np.stack(found, axis=1))
 
             self._in_threads(encode, num_chunks)
             return buckets, weights
@@ -234,7 +236,8 @@ class Searcher:
                 values = probabilities(model, encoded[start:stop])
 
                 def keep_part(piece, i=i, start=start, values=values):
-                    keep(slice(start + piece.start, start + piece.stop), i, values[piece])
+                    rows = slice(start + piece.start, start + piece.stop)
+                    keep((rows, i), values[piece])
 
                 self._in_threads(keep_part, stop - start)
         return buckets, weights
@@ -243,10 +246,10 @@ class Searcher:
         """Call `work` with slices of 0 to `count`; the compiled kernels run side by side."""
         step = max(-(-count // self.threads), 1)
         pieces = [slice(start, min(start + step, count)) for start in range(0, count, step)]
-        if len(pieces) == 1:
-            work(pieces[0])
-        else:
-            list(self._pool.map(work, pieces))
+        others = [self._pool.submit(work, piece) for piece in pieces[1:]]
+        work(pieces[0])
+        for other in others:
+            other.result()
 
     def search_batch(
         self,

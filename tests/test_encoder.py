@@ -5,10 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from solar_tf import encoder, hashing, precision
 from solar_tf.config import SolarConfig
-from solar_tf.encoder import FEW, Inputs, probabilities
+from solar_tf.encoder import FEW, Inputs, hash_row, probabilities, probabilities_of_few
 
 RUN = SimpleNamespace(
     config=SolarConfig(feature_dim=50, hidden_dim=8, num_buckets=30), seeds=(0, 9)
@@ -81,3 +83,43 @@ def test_products_are_those_of_the_restored_weights(kind):
     ):
         assert product.dtype == np.float32
         np.testing.assert_allclose(product, dense @ whole, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, FEW])
+@pytest.mark.parametrize("kind", precision.PRECISIONS)
+@pytest.mark.parametrize("density", [0.005, 0.05, 0.5])  # rows without a feature, and of many
+def test_few_queries_have_the_probabilities_of_many(rows, kind, density):
+    stored = {}
+    for name, weight in MODEL.items():
+        stored |= precision.quantize(name, weight, kind)
+    inputs = Inputs(
+        RUN, "sparse", scipy.sparse.random(rows, 500, density, "csr", np.float32, rng=3)
+    )
+    for chunk in range(2):
+        found = probabilities_of_few(stored, inputs, chunk)
+        assert found.dtype == np.float32
+        expected = probabilities(stored, inputs.of_chunk(chunk))
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_few_dense_queries():
+    inputs = Inputs(RUN, "dense", GENERATOR.normal(size=(2, 50)).astype(np.float32))
+    expected = probabilities(MODEL, inputs.dense)
+    np.testing.assert_array_equal(probabilities_of_few(MODEL, inputs, 0), expected)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.tuples(st.integers(0, 2**31 - 1), st.floats(-1e6, 1e6, width=32)), max_size=60),
+    st.integers(0, 2**31 - 1) | st.integers(0, 5),
+    st.sampled_from([1, 2, 7, 100, 100_000, 2**31 - 1]),
+)
+@example([(5, 1e6), (9, 1e-6), (5, -1e6)], 0, 1)
+def test_a_row_is_hashed_as_blocks_are(pairs, seed, width):
+    """To the bit: both sum in float64, in the order of the row."""
+    ids = np.array([number for number, _ in pairs], np.int32)
+    values = np.array([value for _, value in pairs], np.float32)
+    hashed = hashing.hash_ids(ids, seed, width)
+    _, *expected = hashing.hash_features(np.array([0, len(ids)]), hashed, values)
+    for found, wanted in zip(hash_row(ids, values, seed, width), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
