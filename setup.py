@@ -54,6 +54,7 @@ setup(
         "tensorboard": ["tensorboard>=2.18"],
         "test": [
             *serve,
+            "faiss-cpu>=1.9",
             "flask>=3",  # with moto, an S3 server
             "flask-cors>=4",
             "httpx>=0.27",

@@ -117,7 +117,7 @@ def top_keys(bits, keys):
     """
     num_buckets, m = bits.shape[1], keys.shape[1]
     size = 1
-    while 8 * m * size <= num_buckets:  # four groups or more for each survivor
+    while 2 * m * size * size <= num_buckets:  # few maxima to look at, and few values after them
         size *= 2
     stride = min(num_buckets, (num_buckets // size + 15) // 16 * 16)
     maxima = np.empty(stride, np.uint32)
