@@ -6,7 +6,7 @@ places where frames begin, and the rows of a batch are decoded straight into the
 Any valid proto is read: fields in any order, packed or not, others between them.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,8 @@ BAD = -1  # in the place of a position: what is read is cut short, or no proto
 SOUND = -1  # in the place of a row: there is no bad one
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True)
+class Block:
     """Rows as they are in the files, one after the other."""
 
     data: NDArray[np.uint8]
@@ -89,6 +90,8 @@ def decode(block, rows, types):
     {feature: (splits int32 [n+1], values)}: a feature whose dtype is a float has float lists, the
     others have int64 lists; where a row lacks the feature it is empty.
     """
+    if not types:
+        return {}
     names = [np.frombuffer(name.encode(), np.uint8) for name in types]
     kinds = [np.dtype(kind) for kind in types.values()]
     tags = np.array([FLOAT_LIST if kind.kind == "f" else INT64_LIST for kind in kinds])

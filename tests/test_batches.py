@@ -164,6 +164,15 @@ def test_dense_inputs_stay_with_their_buckets(files, seed):
     np.testing.assert_array_equal(dense, rows[:, None] + np.arange(DIM) / 8)
 
 
+def test_without_targets_there_are_inputs_alone(files):
+    dense = {"dense_paths": files["dense"], "dense_dim": DIM}
+    (batch,) = to_numpy(read_batches(files["buckets"], NUM_ROWS, targets=False, **dense))
+    assert batch.keys() == {"dense"}
+    np.testing.assert_array_equal(batch["dense"][:, 0], np.arange(NUM_ROWS))
+    (batch,) = to_numpy(read_batches(files["sparse"], NUM_ROWS, targets=False))
+    assert batch.keys() == {"ids", "values", "row_splits"}
+
+
 def test_dense_inputs_need_a_file_for_every_file_of_buckets(files):
     with pytest.raises(ValueError, match="5 files of buckets, but 4 of dense"):
         read_batches(files["buckets"], 8, dense_paths=files["dense"][1:], dense_dim=DIM)
