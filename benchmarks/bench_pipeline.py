@@ -53,7 +53,7 @@ BOOKS = {
 }
 
 
-def bench_epoch(name, run, rounds=9, max_steps=120):
+def bench_epoch(name, run, *, rounds=9, max_steps=120):
     """Rounds of steps from memory and from records alternate on the same model.
 
     Many and short: on a shared machine the ratios of single rounds lie between 0.8 and 1.2.

@@ -41,7 +41,7 @@ def bench(recipe, steps, folder):
     yield cost(f"the fullest bucket, {name}", "the mean", float(load["max"]), mean, "labels")
     config = run.config
     width = f"{run.input_dim} x {config.hidden_dim} x {config.num_buckets}"
-    yield bench_epoch(f"{width}, {name}", run, steps)
+    yield bench_epoch(f"{width}, {name}", run, rounds=3, max_steps=steps)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     yield figure("its peak memory", peak, "GB")
 

@@ -152,7 +152,9 @@ class ChunkTrainer:
     def train(self):
         size = self.run.config.batch_size
         done = size * self.model.step.numpy()
-        with self._counted(f"chunk {self.chunk}", size * self.total_steps, done) as bar:
+        with progress(
+            size * self.total_steps, f"chunk {self.chunk}", "row", done, self.line
+        ) as bar:
             while self.epoch < self.run.config.epochs:
                 self._train_epoch(self._batches(self.epoch, self.batch), bar)
         self._finish()
@@ -258,7 +260,7 @@ class ChunkTrainer:
         """One pass over the rows, whose time is part of the first epoch's."""
         began = time.perf_counter()
         batches = read_batches(**self.sources, batch_size=self.run.config.batch_size)
-        with self._counted(f"chunk {self.chunk}: start", self.rows) as bar:
+        with progress(self.rows, f"chunk {self.chunk}: start", "row", line=self.line) as bar:
 
             def told():
                 for batch in batches:
@@ -267,9 +269,6 @@ class ChunkTrainer:
 
             start_input_layer(self.model, told())
         self.epoch_seconds = time.perf_counter() - began
-
-    def _counted(self, name, rows, done=0):
-        return progress(rows, name, "row", done, self.line)
 
     def _save_checkpoint(self):
         arrays = {name: variable.numpy() for name, variable in self.model.state().items()}
