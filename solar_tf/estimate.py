@@ -77,6 +77,7 @@ def estimate(dataset, config, workers):
     with tempfile.TemporaryDirectory() as folder:
         sample = take_sample(dataset, config, workers, folder)
         step, measured = measure_step(config, input_dim, dense, sample.sources, trainers)
+        rank = measure_rank(config, sample.num_labels, workers, folder)
     sized = sizes(config, input_dim, sample.num_labels, sample.tokens)
     parameters, memory, weights, index = sized
     row_bytes = sample.records_bytes / (sample.num_rows + sample.num_queries) / config.num_chunks
@@ -102,7 +103,7 @@ def estimate(dataset, config, workers):
         trainers=trainers,
         ms_forward=1e3 * forward / queries,
         ms_top_m=1e3 * top_m * config.num_chunks,
-        ms_rank=1e3 * measure_rank(config, sample.num_labels, workers),
+        ms_rank=1e3 * rank,
         gpu_chunk_seconds={
             name: steps * max(flops / (GPU_EFFICIENCY * peak), touched / bandwidth)
             for name, (peak, bandwidth) in GPUS.items()

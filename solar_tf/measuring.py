@@ -24,11 +24,12 @@ from solar_tf.forward import add_costs, in_streams, timed_pass
 from solar_tf.index import build_index
 from solar_tf.model import ChunkModel, inputs_of
 from solar_tf.preprocessing import make_run
+from solar_tf.ranking import RankFiles, Setting, new_stacks, rank_block
 from solar_tf.weights import count_parameters, training_bytes
 from solar_tf.workers import available_memory, run_tasks
 
 QUERIES = 1000  # of a forward pass
-RANKED = 256  # queries ranked at a time, as by the workers of stage 3
+RANKED, DIFFERENT = 8192, 256  # queries that are ranked, and how many of them differ
 MEASURE_SECONDS = 8.0  # for each of the measured parts
 MEASURED_LABELS = 2_000_000  # an index of more labels is not built; its time is scaled
 
@@ -166,42 +167,35 @@ def _of_size(batch, size):
     return out
 
 
-def measure_rank(config, num_labels, workers, m=100):
-    """Seconds of one core for a query's lookup and ranking, while all workers rank."""
-    job = functools.partial(_time_rankings, config, num_labels, min(m, config.num_buckets))
-    return float(np.mean(list(run_tasks(job, range(workers), workers))))
+def measure_rank(config, num_labels, workers, folder, m=100):
+    """Seconds of one core for a query's lookup and ranking, by the workers and files of stage 3."""
+    measured, m = min(num_labels, MEASURED_LABELS), min(m, config.num_buckets)
+    files = RankFiles(Path(folder), tuple(range(config.num_chunks)), ((0, measured),))
+    stack = new_stacks(config, files, full=False, shard=0)
+    generator = np.random.default_rng(config.seed)
+    for chunk in files.chunks:
+        of = hashing.label_buckets(measured, chunk, config.num_buckets)
+        index = build_index(of, config.num_buckets)
+        stack["offsets"][chunk], stack["labels"][chunk] = index.offsets, index.labels
+        queries = _likely_queries(generator, np.diff(index.offsets), m)
+        for name, array in zip(("buckets", "values"), queries, strict=True):
+            np.save(files.queries(name, chunk), np.tile(array, (RANKED // DIFFERENT, 1)))
+    settings, floor = [Setting(m, "evidence")], retrieval.EVIDENCE_FLOOR
+    ((*_, spent),) = rank_block(files, settings, RANKED, min(100, measured), floor, workers)
+    return spent / RANKED * num_labels / measured
 
 
-def _time_rankings(config, num_labels, m, seed):
-    measured = min(num_labels, MEASURED_LABELS)
-    indexes = [
-        build_index(hashing.label_buckets(measured, chunk, config.num_buckets), config.num_buckets)
-        for chunk in range(config.num_chunks)
-    ]
-    offsets = np.stack([index.offsets for index in indexes])
-    labels = np.stack([index.labels for index in indexes])
-    generator = np.random.default_rng(seed)
-    shape = RANKED, config.num_chunks
+def _likely_queries(generator, bucket_sizes, m):
+    """DIFFERENT queries as trained chunks would leave them: top buckets and their probabilities."""
     # Likely buckets hold one or two labels more than others (trained chunks of debian and books).
-    rates = np.maximum(np.diff(offsets).astype(float) ** 2, 1e-9)
-    buckets = np.stack(
-        [
-            np.argpartition(generator.exponential(size=config.num_buckets) / rate, m - 1)[:m]
-            for _ in range(RANKED)
-            for rate in rates
-        ]
-    ).reshape(*shape, m)
+    rates = np.maximum(bucket_sizes.astype(float) ** 2, 1e-9)
+    buckets = [
+        np.argpartition(generator.exponential(size=len(rates)) / rates, m - 1)[:m]
+        for _ in range(DIFFERENT)
+    ]
     # Of trained chunks, probabilities fall by about this power of their place (books).
-    values = generator.uniform(0.05, 0.5, (*shape, 1)) / np.arange(1, m + 1) ** 0.75
-    by_chunk = [array.swapaxes(0, 1).copy() for array in (buckets, values.astype(np.float32))]
-
-    def rank():
-        """As a worker of stage 3 does, from arrays of single chunks on."""
-        buckets, values = (np.stack(list(arrays), axis=1) for arrays in by_chunk)
-        weights = retrieval.score_weights(values, "evidence")
-        return retrieval.rank(buckets, weights, offsets, labels, min(100, measured))
-
-    return float(np.median(_seconds(rank))) / RANKED * num_labels / measured
+    values = generator.uniform(0.05, 0.5, (DIFFERENT, 1)) / np.arange(1, m + 1) ** 0.75
+    return np.stack(buckets).astype(np.int32), values.astype(np.float32)
 
 
 def _seconds(function, most=50):

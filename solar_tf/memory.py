@@ -1,4 +1,4 @@
-"""A limit on the memory of a stage and all its processes, `--max_memory`.
+"""The memory of a stage and all its processes: a limit on it, `--max_memory`, and keeping some.
 
 A stage chooses its workers and blocks so that they fit (`choose_workers`, and infer.py's plan);
 what could not be foreseen is watched for, and ends the stage with one line before the machine does.
@@ -6,6 +6,7 @@ what could not be foreseen is watched for, and ends the stage with one line befo
 
 import collections
 import contextlib
+import ctypes
 import math
 import signal
 from pathlib import Path
@@ -15,6 +16,20 @@ from solar_tf.errors import UserError
 
 LOOK_EVERY, LOOK_AGAIN = 0.25, 5.0  # seconds; again after the stage was told to end
 PROCESS_BYTES = 0.25e9  # of Python, numpy and compiled code, in each process
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+KEPT, LARGEST_KEPT = 64 << 20, 32 << 20  # bytes; glibc takes no larger ones for an array
+
+
+def keep_freed():
+    """Let this process keep the arrays that it frees, up to KEPT bytes, for its next ones.
+
+    Otherwise the kernel takes them back and gives them out again page by page, each of them
+    cleared: a tenth of the time of ranking small blocks of queries (docs/paper_notes.md).
+    """
+    with contextlib.suppress(AttributeError, OSError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)
+        mallopt(M_TRIM_THRESHOLD, KEPT)
 
 
 def tree_memory():

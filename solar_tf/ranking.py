@@ -16,6 +16,7 @@ import numpy as np
 from solar_tf import retrieval, sharding
 from solar_tf.console import progress
 from solar_tf.index import load_index
+from solar_tf.memory import keep_freed
 from solar_tf.storage import new_map
 from solar_tf.workers import run_tasks
 
@@ -66,7 +67,7 @@ def stack_indexes(run, delta, files, full, shards):
     """Load the run's pickled indexes once and lay out those of the shards for the workers."""
     config = run.config
     files.folder.mkdir(parents=True, exist_ok=True)
-    stacks = {shard: _new_stacks(config, files, full, shard) for shard in shards}
+    stacks = {shard: new_stacks(config, files, full, shard) for shard in shards}
     for i, chunk in enumerate(files.chunks):
         run.fetch(run.paths.index(chunk))
         whole = load_index(run.paths.index(chunk), config.num_buckets, delta.num_base)
@@ -87,7 +88,8 @@ def stack_indexes(run, delta, files, full, shards):
             np.save(files.stacked("allowed", shard), allowed[slice(*files.ranges[shard])])
 
 
-def _new_stacks(config, files, full, shard):
+def new_stacks(config, files, full, shard):
+    """The maps of a shard's stacked indexes, by name, to be filled chunk by chunk."""
     low, high = files.ranges[shard]
     shapes = {"offsets": (config.num_buckets + 1, np.uint32), "labels": (high - low, np.int32)}
     if full:
@@ -212,6 +214,7 @@ class Ranker:
 
 def _start_worker(files, k, floor):
     global _worker
+    keep_freed()
     _worker = Ranker(files, k, floor)
 
 

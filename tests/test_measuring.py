@@ -32,11 +32,23 @@ def test_a_batch_is_repeated_until_it_is_large_enough():
     assert large["bucket_splits"].tolist() == [0, 1, 2, 3, 4, 5, 6]
 
 
-def test_ranking_among_more_labels_than_are_indexed_is_scaled(monkeypatch):
+def test_ranking_among_more_labels_than_are_indexed_is_scaled(monkeypatch, tmp_path):
+    ranked, real = [], measuring.rank_block
+
+    def rank_block(*of):
+        ranked.extend(real(*of))
+        return [(*ranked[-1][:-1], measuring.RANKED / 1000)]
+
     monkeypatch.setattr(measuring, "MEASURED_LABELS", 100)
-    monkeypatch.setattr(measuring, "_seconds", lambda function: function() and [0.256])
-    assert measuring.measure_rank(small_config(), 50, workers=1) == pytest.approx(0.001)
-    assert measuring.measure_rank(small_config(), 1000, workers=1) == pytest.approx(0.01)
+    monkeypatch.setattr(measuring, "rank_block", rank_block)
+    for num_labels, seconds in (50, 0.001), (1000, 0.01):
+        found = measuring.measure_rank(small_config(), num_labels, 1, tmp_path)
+        assert found == pytest.approx(seconds)
+    for (setting, ids, scores, candidates, spent), size in zip(ranked, (50, 100), strict=True):
+        assert (setting.m, setting.score) == (small_config().num_buckets, "evidence")
+        assert ids.shape == (measuring.RANKED, size)
+        assert ids.max() == size - 1 and (candidates == size).all()  # all buckets are hit
+        assert scores.min() > 0 and spent > 0
 
 
 def test_a_hidden_layer_that_does_not_fit_is_narrowed():

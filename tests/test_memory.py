@@ -36,6 +36,36 @@ def test_memory_counts_this_process_and_those_below_it():
     assert after < 50e6
 
 
+FREEING = """
+import resource, sys
+import numpy as np
+from solar_tf.memory import keep_freed
+
+if sys.argv[1] == "keep":
+    keep_freed()
+for step in range(20):
+    if step == 10:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    arrays = [np.ones(50_000) for _ in range(8)]
+    del arrays
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def test_a_process_may_keep_the_pages_that_it_frees():
+    faults = {}
+    for what in ("give", "keep"):
+        done = subprocess.run(
+            [sys.executable, "-c", FREEING, what],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        )
+        faults[what] = int(done.stdout)
+    assert faults["keep"] < 50 < 1000 < faults["give"]
+
+
 def test_more_than_the_limit_ends_the_work_with_one_line():
     limit = memory.tree_memory() + 100e6
     said = "--max_memory: .* are in use, and the limit is"
