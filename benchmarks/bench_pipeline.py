@@ -109,6 +109,7 @@ def bench_inference(name, run, rounds=3, **options):
     load = ["-c", "from solar_tf import cli; cli.load_tensorflow(); import solar_tf.inference"]
     alone = [Path(__file__).with_name("forward_alone.py"), f"--run={run.paths.root}"]
     queries = run.summary["test"]["rows"]
+    os.sync()  # what training left to the kernel to write would be waited for by infer.py
     spent = {"infer": [], "load": [], "forward": [_program_seconds(alone)], "passes": []}
     for _ in range(rounds):
         shutil.rmtree(run.paths.topm_folder, ignore_errors=True)

@@ -34,6 +34,7 @@ class Estimate:
     """Bytes and seconds of a run; times are of this machine."""
 
     parameters: int  # of one chunk
+    free_memory: float  # before anything was measured, which takes some
     train_memory: float
     checkpoint_bytes: float
     records_bytes: float
@@ -71,6 +72,7 @@ def choose_trainers(config, input_dim, num_chunks):
 
 def estimate(dataset, config, workers):
     """The Estimate of preprocess, train and infer for this dataset and config."""
+    free_memory = available_memory()
     dense = dataset.kind == "dense"
     input_dim = dataset.num_features if dense else config.feature_dim
     trainers = choose_trainers(config, input_dim, config.num_chunks)
@@ -91,6 +93,7 @@ def estimate(dataset, config, workers):
     touched = 28 * config.hidden_dim * rows
     return Estimate(
         parameters=parameters,
+        free_memory=free_memory,
         train_memory=memory,
         checkpoint_bytes=12 * parameters,
         records_bytes=sample.records_bytes,
@@ -129,7 +132,7 @@ def report(root, dataset, config, workers):
         ("train.py, a chunk here", seconds(found.chunk_seconds)),
         (f"train.py, all {config.num_chunks} chunks here", seconds(total)),
         *(
-            (f"train.py, a chunk on a {name} (computed)", seconds(spent))
+            (f"train.py, a chunk on one {name} (computed)", seconds(spent))
             for name, spent in found.gpu_chunk_seconds.items()
         ),
         ("infer.py, ms/query: forward", f"{found.ms_forward:.3f} (all cores)"),
@@ -144,7 +147,7 @@ def report(root, dataset, config, workers):
 
 def warnings(root, found, config):
     """What will not fit on this machine, each with the setting that would."""
-    memory = available_memory()
+    memory = found.free_memory
     if found.train_memory > memory:
         smaller = config.hidden_dim
         while smaller > 1 and found.train_memory * smaller / config.hidden_dim > memory:

@@ -69,6 +69,16 @@ def test_what_does_not_fit_is_warned_of_with_a_setting_that_does(
     assert "the full size does not fit" in report.measured
 
 
+def test_what_measuring_takes_is_not_missed_afterwards(titles, found, monkeypatch, capsys):
+    free, measure_queries = [2 * found.train_memory], estimate.measure_queries
+    monkeypatch.setattr(estimate, "available_memory", lambda: free[-1])
+    monkeypatch.setattr(
+        estimate, "measure_queries", lambda *of: (free.append(0), measure_queries(*of))[-1]
+    )
+    estimate.report("nowhere/yet", open_titles(titles), small_config(), 1)
+    assert "would fit" not in capsys.readouterr().out
+
+
 def test_nothing_is_written(titles, tmp_path):
     estimate.report(tmp_path / "run", open_titles(titles), small_config(), 1)
     assert not list(tmp_path.iterdir())
