@@ -7,7 +7,7 @@
 - A training epoch from TFRecords, against the same steps on batches already in memory.
 - infer.py as a program, against its forward passes alone, with and without the start of both.
 - One query at a time: p50 and p99 of its latency.
-- The cost model against the real run.
+- The cost model against the real run: times, memory and disk.
 """
 
 import argparse
@@ -40,7 +40,6 @@ if __name__ != "__mp_main__":  # worker processes of stage 1 import this file, b
     from solar_tf.estimate import estimate
     from solar_tf.forward import Forward, query_batches
     from solar_tf.model import ChunkModel
-    from solar_tf.training import train
 
 WORKERS = 2
 # Trained as far as two epochs go: a network that has learned nothing but frequencies has other
@@ -135,9 +134,18 @@ def bench_inference(name, run, rounds=3, **options):
 
 
 def _program_seconds(arguments):
+    return _run_program(arguments)[0]
+
+
+def _run_program(arguments):
+    """Seconds of a program, and the most bytes that it or one of its processes had in memory."""
     started = time.perf_counter()
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - started
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    return time.perf_counter() - started, used.ru_maxrss * 1024
 
 
 def _forward_seconds(run, chunks, queries):
@@ -172,28 +180,30 @@ def bench_latency(name, run, texts):
 
 
 def bench_estimate(name, dataset, run, spent):
-    """The cost model's time of a chunk and of preprocessing, against the real ones."""
+    """The cost model's times, memory and disk, against the real ones."""
     found = estimate(dataset, run.config, WORKERS)
     chunks = [read_json(run.paths.chunk(c) / "state.json") for c in run.trained_chunks()]
-    real = {
-        "a chunk's training": (found.chunk_seconds, statistics.mean(c["seconds"] for c in chunks)),
-        "preprocessing": (found.preprocess_seconds, spent["preprocess"]),
-        "records on disk": (found.records_bytes / 1e6, _megabytes(run, "records", "rows")),
-        "forward": (found.ms_forward, spent["row"]["ms_forward"]),
-        "lookup + rank, m=100": (found.ms_rank, spent["row"]["ms_rank"]),
-    }
-    for what, (guess, measured) in real.items():
-        row = cost(f"estimate of {what}, {name}", "the real run", guess, measured, UNITS[what])
+    rounds = -(-len(chunks) // found.trainers)
+    seconds, ms, mb = "s", "ms a query", "MB"
+    for what, guess, real, unit in (
+        ("preprocessing", found.preprocess_seconds, spent["preprocess"], seconds),
+        (
+            "a chunk's training",
+            found.chunk_seconds,
+            statistics.mean(c["seconds"] for c in chunks),
+            seconds,
+        ),
+        ("train.py, all chunks", found.chunk_seconds * rounds, spent["train"], seconds),
+        ("a trainer's memory", found.train_memory / 1e6, spent["train_memory"] / 1e6, mb),
+        ("records on disk", found.records_bytes / 1e6, _megabytes(run, "records", "rows"), mb),
+        ("indexes on disk", found.index_bytes / 1e6, _megabytes(run, "index"), mb),
+        ("weights on disk", found.weights_bytes / 1e6, _megabytes(run, "chunks"), mb),
+        ("forward", found.ms_forward, spent["row"]["ms_forward"], ms),
+        ("top-m, m=100", found.ms_top_m, spent["row"]["ms_top_m"], ms),
+        ("lookup + rank, m=100", found.ms_rank, spent["row"]["ms_rank"], ms),
+    ):
+        row = cost(f"estimate of {what}, {name}", "the real run", guess, real, unit)
         yield row | {"target": "within 25%", "met": 0.75 <= row["ratio"] <= 1.25}
-
-
-UNITS = {
-    "a chunk's training": "s",
-    "preprocessing": "s",
-    "records on disk": "MB",
-    "forward": "ms a query",
-    "lookup + rank, m=100": "ms a query",
-}
 
 
 def _megabytes(run, *folders):
@@ -206,7 +216,8 @@ def bench_dataset(name, dataset, config, folder):
     run = preprocess(folder, dataset, config, WORKERS)
     spent = {"preprocess": time.perf_counter() - started}
     yield bench_epoch(name, run)
-    train(folder, trainers=None)
+    train = Path(__file__).parent.parent / "train" / "train.py"
+    spent["train"], spent["train_memory"] = _run_program([train, "--gpu=0", f"--run={folder}"])
     yield from bench_inference(name, run, **ONE_ROW)
     (spent["row"],) = read_json(run.paths.metrics())["rows"]
     yield from bench_inference(name, run, rounds=1, full=True)
