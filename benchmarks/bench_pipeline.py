@@ -28,6 +28,7 @@ import numpy as np
 from common import cost, figure, machine, print_rows, write_results
 
 from solar_tf.datasets.dataset import open_files, open_named
+from solar_tf.memory import kernel_count, process_tree
 from solar_tf.preprocessing import preprocess
 from solar_tf.presets import load_preset
 from solar_tf.rundir import open_run, read_json
@@ -137,15 +138,20 @@ def _program_seconds(arguments):
     return _run_program(arguments)[0]
 
 
-def _run_program(arguments):
-    """Seconds of a program, and the most bytes that it or one of its processes had in memory."""
-    started = time.perf_counter()
+def _run_program(arguments, look=None):
+    """Seconds of a program, and the most bytes in memory of one of its processes.
+
+    These are looked at every `look` seconds, if at all: what the kernel hands to the parent of
+    a process in the end counts what the parent itself had when it started it.
+    """
+    started, peak = time.perf_counter(), 0
     process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
+    while look and process.poll() is None:
+        peak = max(peak, *(kernel_count(p, "status", "VmHWM") for p in process_tree(process.pid)))
+        time.sleep(look)
+    if process.wait():
         raise subprocess.CalledProcessError(process.returncode, process.args)
-    return time.perf_counter() - started, used.ru_maxrss * 1024
+    return time.perf_counter() - started, peak
 
 
 def _forward_seconds(run, chunks, queries):
@@ -217,7 +223,8 @@ def bench_dataset(name, dataset, config, folder):
     spent = {"preprocess": time.perf_counter() - started}
     yield bench_epoch(name, run)
     train = Path(__file__).parent.parent / "train" / "train.py"
-    spent["train"], spent["train_memory"] = _run_program([train, "--gpu=0", f"--run={folder}"])
+    command = [train, "--gpu=0", f"--run={folder}"]
+    spent["train"], spent["train_memory"] = _run_program(command, look=0.5)
     yield from bench_inference(name, run, **ONE_ROW)
     (spent["row"],) = read_json(run.paths.metrics())["rows"]
     yield from bench_inference(name, run, rounds=1, full=True)

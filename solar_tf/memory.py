@@ -32,23 +32,33 @@ def keep_freed():
         mallopt(M_TRIM_THRESHOLD, KEPT)
 
 
-def tree_memory():
-    """Bytes in use by this process and all below it: PSS, which counts shared pages once."""
+def process_tree(root):
+    """The numbers of a process and of all below it."""
     children = collections.defaultdict(list)
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended
             parent = path.read_text(errors="replace").rpartition(")")[2].split()[1]
             children[int(parent)].append(int(path.parent.name))
-    own = int(Path("/proc/self").resolve().name)
-    total, waiting = 0, [own]
+    waiting = [root]
     while waiting:
         process = waiting.pop()
         waiting += children[process]
-        with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    total += 1024 * int(line.split()[1])
-    return total
+        yield process
+
+
+def tree_memory():
+    """Bytes in use by this process and all below it: PSS, which counts shared pages once."""
+    own = int(Path("/proc/self").resolve().name)
+    return sum(kernel_count(process, "smaps_rollup", "Pss") for process in process_tree(own))
+
+
+def kernel_count(process, file, name):
+    """The bytes that the kernel counts under a name in a file of /proc; 0 of an ended process."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{process}/{file}").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return 1024 * int(line.split()[1])
+    return 0
 
 
 @contextlib.contextmanager

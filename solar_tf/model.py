@@ -187,6 +187,20 @@ class ChunkModel(keras.Model):
         lazy_adam(weight.value, moments, self.step, ids, gradient, learning_rate)
 
 
+class Rows:
+    """A variable as an array of which some rows are read: read whole, it would be copied."""
+
+    def __init__(self, variable):
+        self.variable, self.shape = variable, tuple(variable.shape)
+        self.dtype = np.dtype(variable.dtype.as_numpy_dtype)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        return tf.gather(self.variable, tf.range(*rows.indices(len(self)))).numpy()
+
+
 def probability_function(config, input_dim, dense=False):
     """The scores of §3.3 as a function of a batch's inputs and any chunk's weights by name.
 

@@ -55,10 +55,12 @@ def start_input_layer(model, batches):
     for batch in batches:
         add(batch)
     kernel = model.hidden_kernel.value
-    for start in range(0, kernel.shape[0], BLOCK):  # temporary arrays stay small
-        block = slice(start, start + BLOCK)
-        sums = scratch[block]
+    for start in range(0, kernel.shape[0], BLOCK):
+        # By their numbers: a slice of a variable is made of a copy of all of it.
+        ids = tf.range(start, min(start + BLOCK, kernel.shape[0]))
+        sums = tf.gather(scratch, ids)
         size = tf.sqrt(tf.reduce_mean(tf.square(sums), axis=1, keepdims=True))
         scaled = model.config.init_stddev * tf.math.divide_no_nan(sums, size)
-        kernel[block].assign(tf.where(size > 0, scaled, kernel[block]))
-        scratch[block].assign(tf.zeros_like(sums))
+        rows = tf.where(size > 0, scaled, tf.gather(kernel, ids))
+        kernel.scatter_update(tf.IndexedSlices(rows, ids))
+        scratch.scatter_update(tf.IndexedSlices(tf.zeros_like(sums), ids))

@@ -23,7 +23,7 @@ from solar_tf.console import progress, say, seconds, table
 from solar_tf.errors import UserError
 from solar_tf.estimate import choose_trainers
 from solar_tf.index import chunk_buckets
-from solar_tf.model import ChunkModel, inputs_of
+from solar_tf.model import ChunkModel, Rows, inputs_of
 from solar_tf.precision import cpu_has_bfloat16
 from solar_tf.rundir import atomic_folder, claim, open_run, sweep, write_json
 from solar_tf.starts import log_odds, start_input_layer
@@ -271,7 +271,7 @@ class ChunkTrainer:
         self.epoch_seconds = time.perf_counter() - began
 
     def _save_checkpoint(self):
-        arrays = {name: variable.numpy() for name, variable in self.model.state().items()}
+        arrays = {name: Rows(variable) for name, variable in self.model.state().items()}
         facts = {name: getattr(self, name) for name in PLACE}
         self.checkpoints.save(int(self.model.step.numpy()), self._finite(arrays), facts)
 
@@ -289,7 +289,7 @@ class ChunkTrainer:
     def _finish(self):
         """Rename the trained chunk into place: only now does it exist."""
         with atomic_folder(self.run.paths.chunk(self.chunk)) as folder:
-            weights = {name: self.model.state()[name].numpy() for name in NAMES}
+            weights = {name: Rows(self.model.state()[name]) for name in NAMES}
             facts = {
                 "chunk": self.chunk,
                 "seed": self.run.seeds[self.chunk],

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from solar_tf.config import SolarConfig
-from solar_tf.model import ChunkModel, inputs_of
+from solar_tf.model import ChunkModel, Rows, inputs_of
 from solar_tf.precision import cpu_has_bfloat16
 from solar_tf.weights import NAMES
 
@@ -278,6 +278,16 @@ def test_a_model_taken_up_from_its_state_and_step_ends_bit_for_bit_the_same():
         variable.assign(state[name])
     resumed.step.assign(3)
     assert_same(state_after(first, batches()[3:]), state_after(resumed, batches()[3:]))
+
+
+def test_rows_of_variables_are_those_of_the_whole():
+    model = make_model()
+    whole = state_after(model, batches()[:2])
+    for name, variable in model.state().items():
+        rows = Rows(variable)
+        assert (len(rows), rows.shape) == (len(whole[name]), whole[name].shape)
+        for part in (slice(2, 5), slice(0, 99)):
+            np.testing.assert_array_equal(rows[part], whole[name][part], strict=True)
 
 
 def test_weights_differ_between_seeds_and_chunks_and_layers_but_not_between_calls():

@@ -6,12 +6,14 @@ import json
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 
 import numpy as np
 import pytest
-from conftest import open_titles, small_config, stage, start_stage
+from conftest import ROOT, open_titles, small_config, stage, start_stage
 
 from solar_tf.errors import UserError
 from solar_tf.model import ChunkModel
@@ -20,7 +22,7 @@ from solar_tf.preprocessing import preprocess
 from solar_tf.records import BUCKETS, IDS, VALUES, write_records
 from solar_tf.rundir import claim, open_run
 from solar_tf.training import ChunkTrainer, train
-from solar_tf.weights import read_state
+from solar_tf.weights import read_state, training_bytes
 
 
 def copy_run(run, folder):
@@ -54,6 +56,31 @@ def test_the_same_seed_gives_the_same_weights(preprocessed, trained, tmp_path):
     train(tmp_path, chunks=[1])
     assert run.trained_chunks() == [1]
     assert_same_weights(run, trained, [1])
+
+
+WIDE = """
+import os, sys
+from solar_tf import cli, memory
+
+cli.load_tensorflow(1)
+from solar_tf.training import train
+
+train(sys.argv[1], chunks=[0])
+print("peak", memory.kernel_count(os.getpid(), "status", "VmHWM"))
+"""
+
+
+def test_a_trainer_takes_the_memory_that_is_foreseen(titles, tmp_path):
+    """Also at the start along the gradient, and for a checkpoint, three times the weights."""
+    sizes = {"feature_dim": 400_000, "hidden_dim": 128, "input_start": "gradient"}
+    config = small_config(epochs=2, **sizes)
+    run = preprocess(tmp_path, open_titles(titles), config, 1)
+    done = subprocess.run(
+        [sys.executable, "-c", WIDE, tmp_path], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    foreseen = training_bytes(config, run.input_dim)
+    assert 0.75 < int(done.stdout.rpartition("peak ")[2]) / foreseen < 1.25
 
 
 def test_killed_in_mid_epoch_it_ends_with_the_weights_of_an_unbroken_run(titles, tmp_path):

@@ -1,3 +1,4 @@
+import io
 import json
 import re
 import tracemalloc
@@ -14,6 +15,7 @@ from solar_tf.weights import (
     load_weights,
     not_finite,
     read_state,
+    row_blocks,
     save_weights,
     verify_weights,
     weight_shapes,
@@ -46,6 +48,18 @@ def test_weights_and_facts_round_trip(folder, weights, mapped):
         np.testing.assert_array_equal(weight, weights[name], strict=True)
         assert isinstance(weight, np.memmap) == mapped
     assert read_state(folder)["step"] == 7
+
+
+def test_arrays_are_written_some_rows_at_a_time_as_numpy_would(tmp_path, weights, monkeypatch):
+    monkeypatch.setattr("solar_tf.weights.BLOCK_BYTES", 30)  # two rows of three numbers
+    assert [len(block) for block in row_blocks(weights["hidden_kernel"])] == [2, 2]
+    weights["hidden_kernel"] = np.asfortranarray(weights["hidden_kernel"])
+    save_weights(tmp_path, weights, {})
+    for name, weight in weights.items():
+        expected = io.BytesIO()
+        np.save(expected, np.ascontiguousarray(weight))
+        assert (tmp_path / f"{name}.npy").read_bytes() == expected.getvalue(), name
+    assert load_weights(tmp_path, SHAPES).keys() == weights.keys()  # and their checksums are right
 
 
 def test_no_more_is_loaded_than_was_asked_for(folder):
