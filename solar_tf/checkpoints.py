@@ -10,7 +10,7 @@ from solar_tf.rundir import atomic_folder
 from solar_tf.weights import load_weights, read_state, save_weights
 
 SHARE = 0.05  # of the time at the most goes into checkpoints at the ends of epochs
-QUICK = 1.0  # seconds; a checkpoint that takes less is never left out
+QUICK = 0.1  # seconds; a checkpoint that takes less is never left out
 
 
 class Checkpoints:

@@ -39,7 +39,7 @@ def test_the_end_of_an_epoch_waits_until_checkpoints_take_a_twentieth_of_the_tim
     save_for(60)  # never longer than the user's minutes
     clock[0] += 601
     assert saved.worthwhile() and saved.due()
-    save_for(0.9)
+    save_for(0.09)
     assert saved.worthwhile() and not saved.due()
 
 
