@@ -117,7 +117,7 @@ def _time_steps(config, input_dim, dense, sources, chunk):
     epochs = (read_batches(**options, epoch=epoch) for epoch in itertools.count())
     batches = itertools.chain.from_iterable(epochs)
     # All the time there is: other trainers, which take their share of the machine, begin later.
-    times = _seconds(lambda: float(model.train_batch(next(batches), rate)), most=None)
+    times = _seconds(lambda: float(model.train_batch(next(batches), rate)))
     return float(np.mean(times))  # now and then a step takes long, and all of them add up
 
 
@@ -198,13 +198,11 @@ def _likely_queries(generator, bucket_sizes, m):
     return np.stack(buckets).astype(np.int32), values.astype(np.float32)
 
 
-def _seconds(function, most=50):
-    """Of some calls after the first, which compiles."""
+def _seconds(function):
+    """Of calls after the first, which compiles, for MEASURE_SECONDS."""
     function()
     times, started = [], time.perf_counter()
-    while len(times) < 3 or (
-        len(times) != most and time.perf_counter() - started < MEASURE_SECONDS
-    ):
+    while len(times) < 3 or time.perf_counter() - started < MEASURE_SECONDS:
         began = time.perf_counter()
         function()
         times.append(time.perf_counter() - began)
