@@ -42,9 +42,11 @@ $(VENV)/installed: setup.py pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	touch $@
 
-# An editable install copies the stage programs; this copies them again after a change.
+# An editable install copies the stage programs; this copies them again after a change. As by pip,
+# they run with the environment's Python, whether it is activated or not.
 scripts: $(VENV)/installed
 	install $(STAGES) $(BIN)
+	sed -i '1s|.*|#!$(BIN)/python|' $(addprefix $(BIN)/,$(notdir $(STAGES)))
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis
