@@ -32,7 +32,7 @@ setup(
     packages=find_packages(include=["solar_tf", "solar_tf.*"]),
     package_data={"solar_tf.serving": ["page/*"], "solar_tf": ["py.typed", *embedded]},
     scripts=["preprocess/preprocess.py", "train/train.py", "infer/infer.py"],
-    entry_points={"console_scripts": ["solar = solar_tf.main:main"]},
+    entry_points={"console_scripts": ["solar = solar_tf.cli.solar:main"]},
     install_requires=[
         "absl-py>=2.1",
         "numba>=0.60",

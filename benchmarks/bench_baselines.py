@@ -17,7 +17,7 @@ from common import cost, machine, print_rows, write_results
 
 from solar_tf.baselines import BASELINES, baseline_class
 from solar_tf.baselines.inputs import Data, Split
-from solar_tf.features import scale_rows
+from solar_tf.preprocessing.features import scale_rows
 
 FEW = {
     "parabel": {"num_trees": 2},

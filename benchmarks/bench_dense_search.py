@@ -21,7 +21,7 @@ METHODS = ("exact", "hnsw", "clusters")
 def measure(baseline, data, method):
     """One row of figures, and the labels found [QUERIES, 100]."""
     from solar_tf.baselines.search import make_index
-    from solar_tf.metrics import evaluate
+    from solar_tf.retrieval.metrics import evaluate
 
     own = type(baseline)(dataclasses.replace(baseline.settings, search=method))
     own.arrays, building = dict(baseline.arrays), 0.0
@@ -60,8 +60,8 @@ def main():
 
     from solar_tf.baselines.dssm import Dssm
     from solar_tf.baselines.inputs import load_data
-    from solar_tf.console import table
-    from solar_tf.rundir import open_run
+    from solar_tf.run.directory import open_run
+    from solar_tf.runtime.console import table
 
     on, run = machine(), open_run(arguments.run)
     baseline = Dssm.load(run.paths.baseline(arguments.model) / "model")

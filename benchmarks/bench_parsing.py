@@ -20,8 +20,8 @@ from sklearn.datasets import load_svmlight_file
 
 from solar_tf.datasets import open_source
 from solar_tf.datasets.vocabulary import Vocabulary, count_tokens
-from solar_tf.scanning import ROWS_PER_SHARD
-from solar_tf.workers import run_tasks
+from solar_tf.preprocessing.scan import ROWS_PER_SHARD
+from solar_tf.runtime.workers import run_tasks
 
 BLOCK = 5000
 

@@ -27,20 +27,20 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as the stage programs
 import numpy as np
 from common import cost, figure, machine, print_rows, write_results
 
+from solar_tf.config import load_preset
 from solar_tf.datasets.dataset import open_files, open_named
-from solar_tf.memory import kernel_count, process_tree
-from solar_tf.preprocessing import preprocess
-from solar_tf.presets import load_preset
-from solar_tf.rundir import open_run, read_json
-from solar_tf.search import Searcher
+from solar_tf.preprocessing.stage import preprocess
+from solar_tf.retrieval.searcher import Searcher
+from solar_tf.run.directory import open_run, read_json
+from solar_tf.runtime.memory import kernel_count, process_tree
 
 if __name__ != "__mp_main__":  # worker processes of stage 1 import this file, but not TensorFlow
     import tensorflow as tf
 
-    from solar_tf.batches import read_batches
-    from solar_tf.estimate import estimate
-    from solar_tf.forward import Forward, query_batches
-    from solar_tf.model import ChunkModel
+    from solar_tf.operations.estimate import estimate
+    from solar_tf.retrieval.forward import Forward, query_batches
+    from solar_tf.training.batches import read_batches
+    from solar_tf.training.model import ChunkModel
 
 WORKERS = 2
 # Trained as far as two epochs go: a network that has learned nothing but frequencies has other
@@ -106,7 +106,11 @@ def bench_inference(name, run, rounds=3, **options):
     flags += [f"--score={score}" for score in options.get("scores", ("probability", "evidence"))]
     program = Path(__file__).parent.parent / "infer" / "infer.py"
     infer = [program, f"--run={run.paths.root}", *flags]
-    load = ["-c", "from solar_tf import cli; cli.load_tensorflow(); import solar_tf.inference"]
+    devices = "from solar_tf.runtime.devices import load_tensorflow"
+    load = [
+        "-c",
+        f"{devices}; load_tensorflow(); import solar_tf.retrieval.evaluation",
+    ]
     alone = [Path(__file__).with_name("forward_alone.py"), f"--run={run.paths.root}"]
     queries = run.summary["test"]["rows"]
     os.sync()  # what training left to the kernel to write would be waited for by infer.py

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from common import cost, figure, machine, print_rows, write_results
 
+from solar_tf.analysis.geometry import measure
+from solar_tf.config import load_preset
 from solar_tf.datasets.dataset import open_files
 from solar_tf.datasets.synthetic import Recipe, synthesize
-from solar_tf.geometry import measure
-from solar_tf.preprocessing import preprocess
-from solar_tf.presets import load_preset
+from solar_tf.preprocessing.stage import preprocess
 
 if __name__ != "__mp_main__":  # worker processes of stage 1 import this file, but not TensorFlow
     from bench_pipeline import WORKERS, bench_epoch

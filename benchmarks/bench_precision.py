@@ -14,9 +14,9 @@ import numpy as np
 from common import machine, write_results
 
 from solar_tf import Solar
-from solar_tf.console import say, size, table
 from solar_tf.datasets.formats import open_source
 from solar_tf.export.quantized import export
+from solar_tf.runtime.console import say, size, table
 
 METRICS = ("P@1", "P@3", "P@5", "P@10", "R@100", "PSP@5")
 LONE = 200  # queries asked one at a time

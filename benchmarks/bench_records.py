@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from common import faster, machine, median_time, print_rows, write_results
 
-from solar_tf import records
+from solar_tf.run import records
 
 BATCH = 1000
 KINDS = {records.IDS: "int64", records.VALUES: "float32", records.BUCKETS: "int64"}
@@ -72,7 +72,7 @@ def read_singly(path, num_rows, shuffle=False):
 
 
 def read_ours(path, **options):
-    from solar_tf.batches import read_batches
+    from solar_tf.training.batches import read_batches
 
     return sum(1 for _ in read_batches([path], BATCH, **options))
 

@@ -27,8 +27,8 @@ from common import faster, machine, median_time, write_results
 from scipy.sparse import csr_matrix
 from sparse_dot_topn import sp_matmul_topn
 
-from solar_tf.index import build_index
-from solar_tf.retrieval import SCORES, rank, rank_full, score_weights, top_buckets
+from solar_tf.retrieval.ranking import SCORES, rank, rank_full, score_weights, top_buckets
+from solar_tf.run.index import build_index
 
 K, B, BEST = 16, 30_000, 100
 

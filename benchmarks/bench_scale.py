@@ -53,7 +53,7 @@ def stage(program, *flags):
 
 def estimated(files, config):
     from solar_tf.datasets.dataset import open_files
-    from solar_tf.estimate import estimate
+    from solar_tf.operations.estimate import estimate
 
     return estimate(open_files(*files), config, os.cpu_count())
 
@@ -73,8 +73,8 @@ def main():
     parser.add_argument("--chunks", type=int, required=True, help="so many are trained")
     parser.add_argument("--full", action="store_true", help="SOLAR-full, too")
     args = parser.parse_args()
-    from solar_tf.presets import load_preset
-    from solar_tf.rundir import open_run, read_json
+    from solar_tf.config import load_preset
+    from solar_tf.run.directory import open_run, read_json
 
     on, config = machine(), load_preset(args.preset)
     files = [args.data / f"{part}.txt.xz" for part in ("train", "test", "labels")]

@@ -25,14 +25,13 @@ import numpy as np
 import uvloop
 from common import cost, faster, figure, machine, print_rows, write_results
 
-from solar_tf.config import SolarConfig
-from solar_tf.console import progress
+from solar_tf.config import SolarConfig, load_preset
 from solar_tf.datasets.dataset import open_files
-from solar_tf.preprocessing import preprocess
-from solar_tf.presets import load_preset
-from solar_tf.rundir import atomic_folder, open_run
-from solar_tf.search import open_searcher
-from solar_tf.weights import save_weights, weight_shapes
+from solar_tf.preprocessing.stage import preprocess
+from solar_tf.retrieval.searcher import open_searcher
+from solar_tf.run.directory import atomic_folder, open_run
+from solar_tf.run.weights import save_weights, weight_shapes
+from solar_tf.runtime.console import progress
 
 CONNECTIONS = (1, 8, 64)
 SECONDS = 8.0  # of load for each row
@@ -44,7 +43,15 @@ WORDS = 150_000
 @contextlib.contextmanager
 def serving(root):
     """`solar serve` in a process of its own; yields its address and the seconds it took."""
-    command = [sys.executable, "-m", "solar_tf.main", "serve", str(root), "--port=0", "--rate=0"]
+    command = [
+        sys.executable,
+        "-m",
+        "solar_tf.cli.solar",
+        "serve",
+        str(root),
+        "--port=0",
+        "--rate=0",
+    ]
     command += [f"--num-chunks={len(open_run(root).trained_chunks())}"]
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
     started = time.perf_counter()

@@ -19,9 +19,9 @@ import numpy as np
 from bench_retrieval import BEST, K, indexes, shortlist, take_turns, trained
 from common import cost, faster, figure, machine, print_rows, write_results
 
-from solar_tf.index import InvertedIndex
-from solar_tf.retrieval import rank, score_weights
-from solar_tf.sharding import label_ranges, merge, shard_index
+from solar_tf.retrieval.label_shards import label_ranges, merge, shard_index
+from solar_tf.retrieval.ranking import rank, score_weights
+from solar_tf.run.index import InvertedIndex
 
 M = 100
 SHARDS = (2, 4, 8)

@@ -46,7 +46,7 @@ def collect(run, weights, settings):
 
 
 def render(rows):
-    from solar_tf.console import table
+    from solar_tf.runtime.console import table
 
     def cell(row, key, digits):
         return f"{row[key]:g}" if digits is None else f"{row[key]:,.{digits}f}"

@@ -21,7 +21,7 @@ import time
 
 from common import cost, faster, figure, machine, print_rows, write_results
 
-from solar_tf.precision import cpu_has_bfloat16
+from solar_tf.runtime.devices import cpu_has_bfloat16
 
 ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
 TOKENS, LABELS = 9, 4
@@ -63,7 +63,7 @@ def solar_step(feature_dim, hidden_dim, num_buckets, batch_size, mixed_precision
     import tensorflow as tf
 
     from solar_tf.config import SolarConfig
-    from solar_tf.model import ChunkModel
+    from solar_tf.training.model import ChunkModel
 
     config = SolarConfig(
         feature_dim=feature_dim,

@@ -5,7 +5,7 @@ import statistics
 import time
 from pathlib import Path
 
-from solar_tf.provenance import machine
+from solar_tf.runtime.provenance import machine
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -60,7 +60,7 @@ def _row(part, against, ours, theirs, unit, ratio, target, met):
 
 def print_rows(rows):
     """Print rows of results as a Markdown table."""
-    from solar_tf.console import table
+    from solar_tf.runtime.console import table
 
     words = {None: "-", True: "yes", False: "no"}
 

@@ -38,9 +38,9 @@ class Faults:
         os.kill(os.getpid(), self.number)
 
     def install(self):
-        from solar_tf import storage, weights
+        from solar_tf.run import files, weights
 
-        storage.open = weights.open = self.open
+        files.open = weights.open = self.open
         for name, kind in (("fsync", "fsync"), ("unlink", "remove"), ("rmdir", "remove")):
             setattr(os, name, self.before(kind, getattr(os, name)))
         os.replace = self.around("rename", os.replace)

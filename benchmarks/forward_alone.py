@@ -5,15 +5,16 @@ bench_pipeline.py measures infer.py against it. Nothing is kept of the passes.
 
 from absl import flags
 
-from solar_tf import cli
+from solar_tf.cli import stages
+from solar_tf.runtime import devices
 
-cli.define_run_flag()
+stages.define_run_flag()
 
 
 def main():
-    cli.load_tensorflow()
-    from solar_tf.forward import Forward, query_batches
-    from solar_tf.rundir import open_run
+    devices.load_tensorflow()
+    from solar_tf.retrieval.forward import Forward, query_batches
+    from solar_tf.run.directory import open_run
 
     run = open_run(flags.FLAGS.run)
     function = Forward(run)
@@ -24,4 +25,4 @@ def main():
 
 
 if __name__ == "__main__":
-    cli.run_stage(main)
+    stages.run_stage(main)

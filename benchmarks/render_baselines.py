@@ -14,7 +14,7 @@ from pathlib import Path
 
 from common import RESULTS
 
-from solar_tf.console import seconds, size, table
+from solar_tf.runtime.console import seconds, size, table
 
 DATASETS = ("bibtex", "debian", "books")
 FOLDER = RESULTS / "baselines"

@@ -23,7 +23,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 
-from solar_tf.cli import load_tensorflow
+from solar_tf.runtime.devices import load_tensorflow
 
 HELD_OUT = 10_000
 
@@ -44,8 +44,8 @@ def hold_out(data, out):
 
 def judge(run, chunk):
     """Bucket metrics of a trained chunk on the run's test rows."""
-    from solar_tf.forward import Forward, query_batches
-    from solar_tf.model import inputs_of
+    from solar_tf.retrieval.forward import Forward, query_batches
+    from solar_tf.training.model import inputs_of
 
     scores = Forward(run).load(chunk)
     hits, recall, loss, rows = np.zeros(20), 0.0, 0.0, 0
@@ -87,11 +87,11 @@ def main():
     parser.add_argument("--chunks", type=int, default=1, help="chunks to train and judge")
     args = parser.parse_args()
     load_tensorflow(1)
+    from solar_tf.config import load_preset
     from solar_tf.datasets.dataset import open_files
-    from solar_tf.preprocessing import preprocess
-    from solar_tf.presets import load_preset
-    from solar_tf.rundir import read_json
-    from solar_tf.training import train
+    from solar_tf.preprocessing.stage import preprocess
+    from solar_tf.run.directory import read_json
+    from solar_tf.training.stage import train
 
     train_path, held_out = hold_out(args.data, args.out)
     dataset = open_files(train_path, held_out, args.data / "labels.txt.xz")

@@ -55,7 +55,7 @@ def _without_zeros(matrix):
 
 
 def judge(baseline, data):
-    from solar_tf.metrics import evaluate
+    from solar_tf.retrieval.metrics import evaluate
 
     ids, _ = baseline.predict(data.test.inputs, min(TOP_LABELS, data.num_labels))
     found = evaluate(ids, data.test.labels.indptr, data.test.labels.indices)

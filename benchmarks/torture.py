@@ -63,16 +63,19 @@ class Stages:
     """The three stages on small data, each as a function of the run directory and workers."""
 
     def __init__(self, data):
-        from solar_tf import inference, preprocessing, scanning, training
-        from solar_tf.check import check
         from solar_tf.config import SolarConfig
         from solar_tf.datasets.dataset import open_files
-        from solar_tf.records import encode
+        from solar_tf.operations.check import check
+        from solar_tf.preprocessing import scan
+        from solar_tf.preprocessing import stage as preprocessing
+        from solar_tf.retrieval import evaluation
+        from solar_tf.run.records import encode
+        from solar_tf.training import stage as training
 
         # Small enough for several shards, several checkpoints of an epoch and several blocks.
-        scanning.ROWS_PER_SHARD = 100
+        scan.ROWS_PER_SHARD = 100
         training.CHECK_EVERY = 5
-        inference.BATCH_SIZE = 40
+        evaluation.BATCH_SIZE = 40
         names = ("train", "test", "labels")
         config = SolarConfig(**SETTINGS)
         encode({"ids": ([0, 1], [1]), "values": ([0, 1], [1.0])})  # compiled before any fork
@@ -85,7 +88,7 @@ class Stages:
             training.train(root, trainers=workers, checkpoint_minutes=0)
 
         def infer(root, workers):
-            inference.infer(root, top_buckets=(7, 3), workers=workers, scratch_bytes=1)
+            evaluation.infer(root, top_buckets=(7, 3), workers=workers, scratch_bytes=1)
 
         self.functions = {"preprocess": preprocess, "train": train, "infer": infer}
         self.check = check
@@ -421,7 +424,7 @@ def main():
         Path(folder).mkdir(exist_ok=True)
         torturer = Torturer(Path(folder))
         torture(torturer, options.quick)
-    from solar_tf.console import table
+    from solar_tf.runtime.console import table
 
     rows = [(*key, count) for key, count in sorted(torturer.counts.items())]
     say(table(("stage", "signal", "killed at", "points"), rows))

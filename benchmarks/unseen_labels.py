@@ -27,13 +27,13 @@ import numpy as np
 from common import machine, write_results
 from search_settings import parse_settings
 
-from solar_tf import metrics
-from solar_tf.cli import load_tensorflow
-from solar_tf.console import say, table
+from solar_tf.config import load_preset
 from solar_tf.datasets.dataset import open_files, open_named
-from solar_tf.preprocessing import make_run
-from solar_tf.presets import load_preset
-from solar_tf.storage import read_arrays, write_json
+from solar_tf.preprocessing.stage import make_run
+from solar_tf.retrieval import metrics
+from solar_tf.run.files import read_arrays, write_json
+from solar_tf.runtime.console import say, table
+from solar_tf.runtime.devices import load_tensorflow
 
 REPLAY = 1.0  # rows of the old training data for each row that names a new label
 RANKED = 110  # labels of a query, of which a few may go
@@ -178,7 +178,7 @@ def main():
     make_run(root, open_files(files["train"], labels=files["kept"]), config, os.cpu_count())
     load_tensorflow()
     from solar_tf import Solar
-    from solar_tf.training import train
+    from solar_tf.training.stage import train
 
     train(root, trainers=None)
     rows = []

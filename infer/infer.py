@@ -15,11 +15,12 @@ import os
 
 from absl import flags
 
-from solar_tf import cli
+from solar_tf.cli import stages
+from solar_tf.runtime import devices
 
 FLAGS = flags.FLAGS
-cli.define_run_flag()
-cli.define_launcher_flags(gpus=True)
+stages.define_run_flag()
+stages.define_launcher_flags(gpus=True)
 flags.DEFINE_list("top_buckets", ["100", "50", "25"], "m, buckets kept of each chunk.")
 flags.DEFINE_bool("full", True, "Also score every label from all buckets (SOLAR-full).")
 flags.DEFINE_multi_enum(
@@ -35,18 +36,18 @@ flags.DEFINE_integer("top_labels", 100, "Labels kept for each query.", 1)
 flags.DEFINE_integer("workers", os.cpu_count(), "Processes that rank.", 1)
 flags.DEFINE_integer("label_shards", 1, "Ranges of labels, each ranked by itself; same results.", 1)
 flags.DEFINE_float("scratch_gb", 8, "Disk for SOLAR-full's probabilities at any time.", 0)
-cli.define_memory_flag()
+stages.define_memory_flag()
 flags.DEFINE_string("query", None, "A text to answer, instead of the evaluation.")
 flags.DEFINE_string("where", None, "With --query: attributes of labels, as section=web|net.")
 
 
 def main():
-    top_buckets = cli.parse_numbers("top_buckets", FLAGS.top_buckets)
-    max_memory = cli.max_memory()
+    top_buckets = stages.parse_numbers("top_buckets", FLAGS.top_buckets)
+    max_memory = stages.max_memory()
     options = {name: FLAGS[name].value for name in ("num_chunks", "grouped")}
     options["floor"] = FLAGS.evidence_floor
     if FLAGS.query is not None:
-        from solar_tf.search import answer
+        from solar_tf.retrieval.searcher import answer
 
         options |= {"m": top_buckets[0], "score": FLAGS.score[-1], "where": FLAGS.where}
         answer(FLAGS.run, FLAGS.query, **options)
@@ -62,17 +63,17 @@ def main():
         from solar_tf.distributed import connect
 
         cluster = connect(FLAGS.run, FLAGS.address, FLAGS.num_cpus, FLAGS.num_gpus)
-        cli.load_tensorflow()
+        devices.load_tensorflow()
         from solar_tf.distributed.inference import infer
 
         infer(FLAGS.run, cluster=cluster, **options)
         return
-    with cli.rankers_ahead(FLAGS.workers, max_memory):
-        cli.load_tensorflow()
-        from solar_tf.inference import infer
+    with stages.rankers_ahead(FLAGS.workers, max_memory):
+        devices.load_tensorflow()
+        from solar_tf.retrieval.evaluation import infer
 
         infer(FLAGS.run, workers=FLAGS.workers, **options)
 
 
 if __name__ == "__main__":
-    cli.run_stage(main)
+    stages.run_stage(main)

@@ -19,28 +19,29 @@ import os
 
 from absl import flags
 
-from solar_tf import cli
+from solar_tf.cli import stages
+from solar_tf.runtime import devices
 
 FLAGS = flags.FLAGS
-cli.define_run_flag()
-cli.define_dataset_flags()
-cli.define_launcher_flags()
+stages.define_run_flag()
+stages.define_dataset_flags()
+stages.define_launcher_flags()
 flags.DEFINE_integer("workers", os.cpu_count(), "Processes that read, hash and write.", 1)
-cli.define_memory_flag()
+stages.define_memory_flag()
 flags.DEFINE_bool("estimate", False, "Only print what the run will take: memory, disk, time.")
-cli.define_config_flags()
+stages.define_config_flags()
 
 
 def main():
-    from solar_tf.preprocessing import preprocess
-    from solar_tf.presets import load_preset
+    from solar_tf.config import load_preset
+    from solar_tf.preprocessing.stage import preprocess
 
-    dataset = cli.open_dataset()
-    config = load_preset(FLAGS.preset or dataset.preset, **cli.config_flags())
+    dataset = stages.open_dataset()
+    config = load_preset(FLAGS.preset or dataset.preset, **stages.config_flags())
     if FLAGS.estimate:
-        cli.load_tensorflow()
-        from solar_tf.estimate import report
-        from solar_tf.rundir import run_directory
+        devices.load_tensorflow()
+        from solar_tf.operations.estimate import report
+        from solar_tf.run.directory import run_directory
 
         report(run_directory(FLAGS.run).root, dataset, config, FLAGS.workers)
         return
@@ -49,8 +50,8 @@ def main():
         from solar_tf.distributed import connect
 
         workers = connect(FLAGS.run, FLAGS.address, FLAGS.num_cpus)
-    preprocess(FLAGS.run, dataset, config, workers, cli.max_memory())
+    preprocess(FLAGS.run, dataset, config, workers, stages.max_memory())
 
 
 if __name__ == "__main__":
-    cli.run_stage(main)
+    stages.run_stage(main)

@@ -16,15 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar_tf import catalogue
-from solar_tf.catalogue import CHOICES, LIFT, SHARE, WITHIN
-from solar_tf.config import SolarConfig
-from solar_tf.console import silence
-from solar_tf.datasets.memory import as_inputs, as_labels, open_arrays
+from solar_tf.catalogue.labels import CHOICES, LIFT, SHARE, WITHIN
+from solar_tf.config import SolarConfig, load_preset
+from solar_tf.datasets.arrays import as_inputs, as_labels, open_arrays
 from solar_tf.errors import UserError
-from solar_tf.metrics import MetricSums, inverse_propensity
-from solar_tf.presets import load_preset
-from solar_tf.rundir import Run
-from solar_tf.search import Hit, Searcher, open_searcher
+from solar_tf.retrieval.metrics import MetricSums, inverse_propensity
+from solar_tf.retrieval.searcher import Hit, Searcher, open_searcher
+from solar_tf.run.directory import Run
+from solar_tf.runtime.console import silence
 
 __all__ = ["Hit", "Solar"]
 
@@ -131,12 +130,12 @@ class Solar:
             folder = tempfile.TemporaryDirectory(prefix="solar_")
             run = folder.name
         with contextlib.nullcontext() if verbose else silence():
-            from solar_tf.cli import load_tensorflow
-            from solar_tf.preprocessing import make_run
+            from solar_tf.preprocessing.stage import make_run
+            from solar_tf.runtime.devices import load_tensorflow
 
             make_run(run, dataset, config, workers or len(os.sched_getaffinity(0)))
             load_tensorflow()
-            from solar_tf.training import train
+            from solar_tf.training.stage import train
 
             train(run, trainers=workers)
         self._searcher, self._folder = open_searcher(run), folder
@@ -230,7 +229,7 @@ class Solar:
         """Add labels by their titles, without training; returns their numbers.
 
         Placed by "content", in the emptiest of the `choices` best buckets that are worth at least
-        `within` of the best, or by "hash": see `solar_tf.catalogue`. Each may have
+        `within` of the best, or by "hash": see `solar_tf.catalogue.labels`. Each may have
         `attributes`, of those that the other labels have. The run directory keeps them.
         """
         searcher = self.searcher
@@ -254,7 +253,7 @@ class Solar:
         replay: float = 4.0,
         learning_rate: float = 5e-4,
     ) -> Self:
-        """Go on training with new rows, whose labels may be added ones: see `solar_tf.tuning`.
+        """Go on training with new rows, whose labels may be added ones.
 
         For each new row, `replay` rows of the training data are learned from as well, so that
         nothing is forgotten.
@@ -264,8 +263,8 @@ class Solar:
         _, inputs = as_inputs(X)
         splits, labels, _ = as_labels(Y, searcher.num_labels)
         with silence():
-            from solar_tf.cli import load_tensorflow
-            from solar_tf.tuning import tune
+            from solar_tf.catalogue.tuning import tune
+            from solar_tf.runtime.devices import load_tensorflow
 
             load_tensorflow()
             root = searcher.run.paths.root

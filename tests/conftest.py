@@ -158,7 +158,7 @@ def titles(tmp_path_factory):
 @pytest.fixture(scope="session")
 def preprocessed(titles, tmp_path_factory):
     """A run after stage 1; not to be changed."""
-    from solar_tf.preprocessing import preprocess
+    from solar_tf.preprocessing.stage import preprocess
 
     return preprocess(tmp_path_factory.mktemp("run"), open_titles(titles), small_config(), 1)
 
@@ -166,8 +166,8 @@ def preprocessed(titles, tmp_path_factory):
 @pytest.fixture(scope="session")
 def trained_once(titles, tmp_path_factory):
     """A run after stage 2; not to be changed."""
-    from solar_tf.preprocessing import preprocess
-    from solar_tf.training import train
+    from solar_tf.preprocessing.stage import preprocess
+    from solar_tf.training.stage import train
 
     root = tmp_path_factory.mktemp("trained")
     run = preprocess(root, open_titles(titles), small_config(), 1)
@@ -178,7 +178,7 @@ def trained_once(titles, tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(trained_once, tmp_path_factory):
     """A copy of it for the tests of one file, where stage 3 may write."""
-    from solar_tf.rundir import open_run
+    from solar_tf.run.directory import open_run
 
     root = tmp_path_factory.mktemp("trained") / "run"
     return open_run(shutil.copytree(trained_once.paths.root, root))
@@ -220,7 +220,7 @@ def trained_runs(tmp_path_factory, titles, trained_once):
 @pytest.fixture
 def changed_run(trained, tmp_path):
     """A copy of the trained run, for changes."""
-    from solar_tf.rundir import open_run
+    from solar_tf.run.directory import open_run
 
     shutil.copytree(trained.paths.root, tmp_path / "run")
     return open_run(tmp_path / "run")

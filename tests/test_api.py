@@ -9,9 +9,10 @@ from conftest import SMALL, files_of, open_titles
 from sklearn.base import clone
 
 import solar_tf
-from solar_tf import Solar, api, attributes
+from solar_tf import Solar, api
 from solar_tf.errors import UserError
-from solar_tf.inference import infer
+from solar_tf.retrieval import attributes
+from solar_tf.retrieval.evaluation import infer
 
 
 @pytest.mark.parametrize("module", [api, attributes])

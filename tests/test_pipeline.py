@@ -9,8 +9,8 @@ import sysconfig
 import pytest
 from conftest import ROOT
 
-from solar_tf.metrics import evaluate
-from solar_tf.rundir import open_run, read_arrays
+from solar_tf.retrieval.metrics import evaluate
+from solar_tf.run.directory import open_run, read_arrays
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,8 @@ import dataclasses
 
 import pytest
 
-from solar_tf.config import SolarConfig
+from solar_tf.config import PRESETS, SolarConfig, load_preset
 from solar_tf.errors import UserError
-from solar_tf.presets import PRESETS, load_preset
 
 SIZES = ("num_chunks", "num_buckets", "feature_dim", "hidden_dim", "batch_size", "epochs")
 

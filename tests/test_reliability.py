@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, files_of, open_titles, small_config, stage, write_titles
 
-from solar_tf.check import check
 from solar_tf.errors import UserError
-from solar_tf.inference import infer
-from solar_tf.preprocessing import preprocess
-from solar_tf.rundir import open_run, read_arrays
-from solar_tf.search import answer
-from solar_tf.training import train
+from solar_tf.operations.check import check
+from solar_tf.preprocessing.stage import preprocess
+from solar_tf.retrieval.evaluation import infer
+from solar_tf.retrieval.searcher import answer
+from solar_tf.run.directory import open_run, read_arrays
+from solar_tf.training.stage import train
 
 # Kills.
 
@@ -175,10 +175,10 @@ def test_a_limit_on_file_sizes_is_a_clear_error(titles, tmp_path):
 
 WITHOUT_PERMISSION = """
 import os, sys
-from solar_tf import cli
+from solar_tf.cli import stages
 from solar_tf.config import SolarConfig
 from solar_tf.datasets.dataset import open_files
-from solar_tf.preprocessing import preprocess
+from solar_tf.preprocessing.stage import preprocess
 
 def work(root):
     dataset = open_files(sys.argv[1] + "/train.txt", sys.argv[1] + "/test.txt")
@@ -188,7 +188,7 @@ work(sys.argv[2] + "/allowed")  # also loads all that another user may not be ab
 if os.getuid() == 0:  # who may do everything
     os.setegid(65534)
     os.seteuid(65534)
-with cli.errors_explained():
+with flags.errors_explained():
     work(sys.argv[2] + "/forbidden/run")
 """
 
@@ -322,7 +322,7 @@ def test_a_run_of_every_released_format_goes_on(kept):
 
 
 def test_the_kept_runs_are_of_all_formats_and_small():
-    from solar_tf.manifest import READABLE
+    from solar_tf.run.manifest import READABLE
 
     files = sorted((ROOT / "tests" / "data").glob("run_format_*"))
     assert [file.name for file in files] == [f"run_format_{n}.tar.xz" for n in READABLE]

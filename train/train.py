@@ -13,11 +13,12 @@ goes on from its last checkpoint. Hyper-parameters are those that preprocess.py 
 
 from absl import flags
 
-from solar_tf import cli
+from solar_tf.cli import stages
+from solar_tf.runtime import devices
 
 FLAGS = flags.FLAGS
-cli.define_run_flag()
-cli.define_launcher_flags(gpus=True)
+stages.define_run_flag()
+stages.define_launcher_flags(gpus=True)
 flags.DEFINE_integer("gpu", 0, "GPU to train on; without such a GPU the CPU is used.", 0)
 flags.DEFINE_string("chunks", None, "Chunks to train, such as 3 or 0-3 or 0,2,5 [default: all].")
 flags.DEFINE_integer(
@@ -40,18 +41,18 @@ flags.DEFINE_bool(
 
 
 def main():
-    chunks = cli.parse_chunks(FLAGS.chunks)
+    chunks = stages.parse_chunks(FLAGS.chunks)
     if FLAGS.launcher == "ray":
         from solar_tf.distributed import connect
 
         trainers = connect(FLAGS.run, FLAGS.address, FLAGS.num_cpus, FLAGS.num_gpus)
-        cli.load_tensorflow()
+        devices.load_tensorflow()
         wait = 120.0  # a lost machine's locks on NFS go in 90 s
     else:
-        device, wait = cli.use_gpu(FLAGS.gpu), 0.0
+        device, wait = devices.use_gpu(FLAGS.gpu), 0.0
         trainers = FLAGS.trainers or (1 if device == "GPU" else None)
 
-    from solar_tf.training import train
+    from solar_tf.training.stage import train
 
     train(
         FLAGS.run,
@@ -65,4 +66,4 @@ def main():
 
 
 if __name__ == "__main__":
-    cli.run_stage(main)
+    stages.run_stage(main)

@@ -13,8 +13,8 @@ import sys
 
 from absl import flags
 
-from solar_tf import cli
 from solar_tf.baselines import BASELINES, baseline_class
+from solar_tf.cli import stages
 from solar_tf.errors import UserError
 
 FLAGS = flags.FLAGS
@@ -42,7 +42,7 @@ def main(argv):
         kind = baseline_class(name)
     except UserError as error:
         sys.exit(f"error: {error}")
-    cli.define_run_flag()
+    stages.define_run_flag()
     flags.DEFINE_string("save_as", None, "Folder of the results below RUN/baselines [NAME].")
     if kind.presets:
         text = "Settings for data of this size; flags given beside it come first [the defaults]."
@@ -59,7 +59,7 @@ def main(argv):
             given = kind.presets[FLAGS.preset] | given
         run_baseline(FLAGS.run, name, kind.Settings(**given), FLAGS.save_as)
 
-    cli.run_stage(run)
+    stages.run_stage(run)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from solar_tf.baselines.interface import setting
 from solar_tf.baselines.pairs import Pairs, PairSettings, stack_rows
 from solar_tf.baselines.same_titles import TitleBaseline, title_keys
 from solar_tf.baselines.search import load_index, make_index
-from solar_tf.cli import load_tensorflow
-from solar_tf.console import progress
-from solar_tf.features import scale_rows
+from solar_tf.preprocessing.features import scale_rows
+from solar_tf.runtime.console import progress
+from solar_tf.runtime.devices import load_tensorflow
 
 ROWS_PER_BLOCK = 4096
 NEAR_LABELS = 4  # times as many as are asked for come from an index, to be ranked exactly

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from solar_tf import features, records
 from solar_tf.datasets.vocabulary import Vocabulary, bags
 from solar_tf.errors import UserError
-from solar_tf.features import scale_rows
-from solar_tf.metrics import inverse_propensity
-from solar_tf.rundir import open_run, read_arrays
+from solar_tf.preprocessing import features
+from solar_tf.preprocessing.features import scale_rows
+from solar_tf.retrieval.metrics import inverse_propensity
+from solar_tf.run import records
+from solar_tf.run.directory import open_run, read_arrays
 
 
 @dataclass(frozen=True)

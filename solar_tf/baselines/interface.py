@@ -16,9 +16,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from solar_tf.config import PlainSettings
-from solar_tf.console import progress
 from solar_tf.errors import UserError
-from solar_tf.rundir import read_arrays, read_json, write_arrays, write_json
+from solar_tf.run.directory import read_arrays, read_json, write_arrays, write_json
+from solar_tf.runtime.console import progress
 
 COMMAND = "python -m solar_tf.baselines"
 CORES = len(os.sched_getaffinity(0))

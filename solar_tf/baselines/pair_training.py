@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from solar_tf.adam import adam, lazy_adam, make_moments
 from solar_tf.baselines.interface import COMMAND, Parts
-from solar_tf.console import progress, say
 from solar_tf.errors import UserError
-from solar_tf.rundir import read_arrays, write_arrays
+from solar_tf.run.directory import read_arrays, write_arrays
+from solar_tf.runtime.console import progress, say
+from solar_tf.training.optimizer import adam, lazy_adam, make_moments
 
 CHECK_EVERY = 50  # steps between looks at the loss, each of which waits for the device
 CHECKPOINT_SECONDS = 600.0

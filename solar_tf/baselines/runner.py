@@ -15,10 +15,9 @@ import numpy as np
 from solar_tf.baselines import baseline_class
 from solar_tf.baselines.inputs import load_data
 from solar_tf.baselines.interface import COMMAND, CORES, spent_seconds
-from solar_tf.console import progress, say, seconds, size, table
 from solar_tf.errors import UserError
-from solar_tf.metrics import MetricSums, filter_pairs
-from solar_tf.rundir import (
+from solar_tf.retrieval.metrics import MetricSums, filter_pairs
+from solar_tf.run.directory import (
     atomic_folder,
     claim,
     open_run,
@@ -27,6 +26,7 @@ from solar_tf.rundir import (
     write_arrays,
     write_json,
 )
+from solar_tf.runtime.console import progress, say, seconds, size, table
 
 QUERIES_PER_BLOCK = 2_000
 SINGLE_QUERIES = 200  # timed one at a time

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from solar_tf.baselines.interface import Baseline
-from solar_tf.metrics import filter_pairs
+from solar_tf.retrieval.metrics import filter_pairs
 
 _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitmix64
 

@@ -25,8 +25,8 @@ from solar_tf.baselines.postings import (
     search_postings,
 )
 from solar_tf.baselines.same_titles import TitleBaseline, title_keys
-from solar_tf.cli import load_tensorflow
-from solar_tf.console import progress
+from solar_tf.runtime.console import progress
+from solar_tf.runtime.devices import load_tensorflow
 
 SAMPLE = 1000  # test queries whose sparsity is measured
 FLOATS_PER_BLOCK = 30_000_000  # of the widest layer at a time; bounds memory

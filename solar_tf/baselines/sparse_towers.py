@@ -6,7 +6,7 @@ import tensorflow as tf
 from solar_tf.baselines import losses
 from solar_tf.baselines.convolution import LAYERS, WINDOW
 from solar_tf.baselines.pair_training import PairModel
-from solar_tf.model import row_ids
+from solar_tf.training.model import row_ids
 
 BATCH = {
     "windows": tf.TensorSpec([None, WINDOW], tf.int32),

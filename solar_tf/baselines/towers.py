@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from solar_tf.baselines import losses
 from solar_tf.baselines.pair_training import PairModel
-from solar_tf.model import row_ids
+from solar_tf.training.model import row_ids
 
 EPSILON = 1e-6  # of batch normalisation: means of small vectors vary by less than Keras' 1e-3
 MOMENTUM = 0.99

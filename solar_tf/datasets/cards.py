@@ -17,12 +17,15 @@ from pathlib import Path
 
 import solar_tf
 from solar_tf.errors import UserError
-from solar_tf.metrics import PROPENSITY_DEFAULT
 
 FOLDERS = (
     *([Path(os.environ["SOLAR_DATA"])] if os.environ.get("SOLAR_DATA") else []),
     Path(solar_tf.__file__).parent / "embedded",  # in a checkout, a link to its data/
 )
+# a and b of the propensity model, as fixed by Jain et al., KDD 2016.
+PROPENSITY_WIKIPEDIA = (0.5, 0.4)
+PROPENSITY_AMAZON = (0.6, 2.6)
+PROPENSITY_DEFAULT = (0.55, 1.5)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 ROLES = ("train", "test", "labels", "train_labels", "test_labels", "filter")  # of files
 

@@ -12,14 +12,14 @@ All formats of docs/data.md are recognised, compressed or not.
 import os
 import sys
 
-from solar_tf.console import say, table
+from solar_tf.cli.programs import errors_explained, program
 from solar_tf.datasets import description, synthetic
 from solar_tf.datasets.cards import list_cards, load_card
 from solar_tf.datasets.dataset import open_files, open_named
 from solar_tf.datasets.formats import FORMATS
 from solar_tf.datasets.statistics import Frequencies
 from solar_tf.errors import UserError
-from solar_tf.programs import errors_explained, program
+from solar_tf.runtime.console import say, table
 
 
 def main(arguments=None):

@@ -4,12 +4,11 @@ import os
 from dataclasses import dataclass
 
 from solar_tf.datasets import filters
-from solar_tf.datasets.cards import load_card, sha256
+from solar_tf.datasets.cards import PROPENSITY_DEFAULT, load_card, sha256
 from solar_tf.datasets.formats import open_source
 from solar_tf.datasets.source import Source, fail
 from solar_tf.datasets.titles import read_label_titles
 from solar_tf.errors import UserError
-from solar_tf.metrics import PROPENSITY_DEFAULT
 
 PRESET = "debian"  # of data without a card: small catalogues
 

@@ -4,10 +4,10 @@ import os
 
 import numpy as np
 
-from solar_tf.console import table
 from solar_tf.datasets.cards import sha256
 from solar_tf.datasets.statistics import Frequencies, collect, mean, percentile
 from solar_tf.errors import UserError
+from solar_tf.runtime.console import table
 
 WIDTH, HEIGHT = 64, 14  # of the plot in the terminal, in characters
 ROUNDING = 0.0051  # cards give means with two decimals

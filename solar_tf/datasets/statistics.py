@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solar_tf.console import progress
 from solar_tf.datasets.source import count_ids
 from solar_tf.datasets.vocabulary import count_tokens, count_words
-from solar_tf.workers import run_tasks
+from solar_tf.runtime.console import progress
+from solar_tf.runtime.workers import run_tasks
 
 ROWS_PER_BLOCK = 16_384
 COUNTERS = ("num_unlabelled", "num_featureless", "num_duplicate_labels")

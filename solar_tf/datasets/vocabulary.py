@@ -9,7 +9,7 @@ import numpy as np
 
 from solar_tf.datasets.source import fail, merge_duplicates
 from solar_tf.datasets.streams import decode, line_blocks
-from solar_tf.rundir import atomic_write
+from solar_tf.run.directory import atomic_write
 
 _WORDS = re.compile(r"\w+")  # letters and digits of any script, and underscores
 _WORDS_AND_ENDS = re.compile(r"\w+|\n")

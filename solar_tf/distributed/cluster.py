@@ -15,10 +15,10 @@ import socket
 import uuid
 
 import solar_tf
-from solar_tf.console import say, size
 from solar_tf.distributed import shared
 from solar_tf.errors import UserError
-from solar_tf.urls import url_of
+from solar_tf.run.urls import url_of
+from solar_tf.runtime.console import say, size
 
 RETRIES = 5  # of a task whose process or machine was lost
 AHEAD = 2  # tasks given to Ray for each one that the cluster has room for

@@ -10,9 +10,6 @@ import dataclasses
 import itertools
 from functools import partial
 
-from solar_tf import inference
-from solar_tf.cli import load_tensorflow
-from solar_tf.console import progress
 from solar_tf.distributed.ranking import (
     block_of,
     clear_mirror,
@@ -20,18 +17,21 @@ from solar_tf.distributed.ranking import (
     rank_shard,
     stack_shard,
 )
-from solar_tf.ranking import merge_shards
-from solar_tf.workers import run_tasks
+from solar_tf.retrieval import evaluation
+from solar_tf.retrieval.rankers import merge_shards
+from solar_tf.runtime.console import progress
+from solar_tf.runtime.devices import load_tensorflow
+from solar_tf.runtime.workers import run_tasks
 
 BLOCK_QUERIES = 2000  # a task's forward pass should take longer than loading its model
 
 
 def infer(root, cluster, **options):
-    """`inference.infer` by the cluster's workers."""
-    return inference.infer(root, workers=cluster, stage=ClusterInference, **options)
+    """`evaluation.infer` by the cluster's workers."""
+    return evaluation.infer(root, workers=cluster, stage=ClusterInference, **options)
 
 
-class ClusterInference(inference.Inference):
+class ClusterInference(evaluation.Inference):
     """An evaluation whose blocks go through the cluster together, as many as there is disk for."""
 
     most_queries = BLOCK_QUERIES
@@ -50,7 +50,7 @@ class ClusterInference(inference.Inference):
         """Rank this block and those after it; all of them leave their files."""
         blocks = range(block, len(self.blocks))
         if self.full:
-            most = max(1, self.batches_kept * inference.BATCH_SIZE // self.block_size)
+            most = max(1, self.batches_kept * evaluation.BATCH_SIZE // self.block_size)
             blocks = blocks[:most]
         shards = range(len(self.files.ranges))
         if not self.run.paths.has(self.files.stacked("labels", shards[-1])):

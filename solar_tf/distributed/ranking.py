@@ -12,8 +12,8 @@ import re
 import shutil
 import time
 
-from solar_tf.ranking import Ranker, stack_indexes
-from solar_tf.storage import TOKEN, sync
+from solar_tf.retrieval.rankers import Ranker, stack_indexes
+from solar_tf.run.files import TOKEN, sync
 
 
 @contextlib.contextmanager

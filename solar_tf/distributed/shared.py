@@ -15,8 +15,8 @@ import socket
 from pathlib import Path
 
 from solar_tf.errors import UserError
-from solar_tf.rundir import RunDirectory, atomic_write
-from solar_tf.urls import mirror_of, mirrored, url_of
+from solar_tf.run.directory import RunDirectory, atomic_write
+from solar_tf.run.urls import mirror_of, mirrored, url_of
 
 VARIABLE = "SOLAR_SHARED"
 

@@ -15,8 +15,8 @@ they need to rank as infer.py does.
 
 import importlib
 
-from solar_tf.programs import errors_explained, program
-from solar_tf.rundir import searchable
+from solar_tf.cli.programs import errors_explained, program
+from solar_tf.run.directory import searchable
 
 TARGETS = {  # the modules that have them
     "saved_model": "saved_model",

@@ -1,9 +1,9 @@
 """The engines for sparse vectors as targets: write the labels of a run, or search them."""
 
-from solar_tf.console import say, table
 from solar_tf.export import lucene, milvus, qdrant
 from solar_tf.export.vectors import LabelVectors, QueryVectors
-from solar_tf.retrieval import EVIDENCE_FLOOR, SCORES
+from solar_tf.retrieval.ranking import EVIDENCE_FLOOR, SCORES
+from solar_tf.runtime.console import say, table
 
 HELP = {
     "qdrant": "a folder of qdrant-edge, or a Qdrant server",

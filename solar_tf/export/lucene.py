@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from solar_tf.console import say
 from solar_tf.errors import UserError
 from solar_tf.export.qdrant import ask
 from solar_tf.export.vectors import best_first
-from solar_tf.rundir import atomic_write
+from solar_tf.run.directory import atomic_write
+from solar_tf.runtime.console import say
 
 FIELD = "vector"
 BULK_BYTES = 10_000_000  # of a bulk request; servers take 100 MB at most

@@ -8,12 +8,13 @@ infer.py, since it has no rows.
 import shutil
 from pathlib import Path
 
-from solar_tf import delta, precision
-from solar_tf.checksums import file_facts
-from solar_tf.console import progress, say, size, table
 from solar_tf.errors import UserError
-from solar_tf.rundir import RunDirectory, atomic_folder, open_run, read_json, write_json
-from solar_tf.weights import NAMES, load_weights, read_state, save_weights, weight_shapes
+from solar_tf.run import precision
+from solar_tf.run.changes import append, changing, read_delta
+from solar_tf.run.checksums import file_facts
+from solar_tf.run.directory import RunDirectory, atomic_folder, open_run, read_json, write_json
+from solar_tf.run.weights import NAMES, load_weights, read_state, save_weights, weight_shapes
+from solar_tf.runtime.console import progress, say, size, table
 
 HELP = {"quantized": "a smaller run, for searching: weights in float16 or int8"}
 
@@ -33,7 +34,7 @@ def export(target, run, out, precision="int8"):
         raise UserError(f"{out}: is there already: choose another folder, or delete it")
     if not source.files:
         raise UserError(f"{run}: a run of an older version: make it again with preprocess.py")
-    changes = delta.read_delta(source)
+    changes = read_delta(source)
     content = read_json(source.paths.config)
     files = [source.paths.root / name for name in content.get("files", {})]
     files += [source.paths.label_counts, *map(source.paths.index, chunks)]
@@ -59,10 +60,10 @@ def export(target, run, out, precision="int8"):
     write_json(copy.summary, summary)
     made = open_run(out)
     if changes.segments:
-        with delta.changing(made) as none:
+        with changing(made) as none:
             titles = changes.titles.decode().split("\n")[:-1]
             changed = changes.buckets, changes.removed, changes.attributes
-            delta.append(made, none, titles, *changed)
+            append(made, none, titles, *changed)
     _report(source, made, chunks)
 
 

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from solar_tf import cli, delta
-from solar_tf.console import progress, say, size, table
 from solar_tf.errors import UserError
-from solar_tf.rundir import atomic_folder, open_run
-from solar_tf.weights import load_weights, weight_shapes
+from solar_tf.run.changes import read_delta
+from solar_tf.run.directory import atomic_folder, open_run
+from solar_tf.run.weights import load_weights, weight_shapes
+from solar_tf.runtime import devices
+from solar_tf.runtime.console import progress, say, size, table
 
 HELP = {"saved_model": "the query encoder, for TensorFlow and its servers"}
 
@@ -38,7 +39,7 @@ def export(target, run, out, num_chunks=None):
     if Path(out).exists():
         raise UserError(f"{out}: is there already: choose another folder, or delete it")
     opened = open_run(run)
-    cli.load_tensorflow()
+    devices.load_tensorflow()
     import tensorflow as tf
 
     encoder = make_encoder(opened, opened.choose_chunks(num_chunks))
@@ -60,7 +61,7 @@ def make_encoder(run, chunks):
     """The tf.Module of a run's chunks."""
     import tensorflow as tf
 
-    from solar_tf.model import SPARSE_INPUTS, row_ids
+    from solar_tf.training.model import SPARSE_INPUTS, row_ids
 
     dense = run.dataset["kind"] == "dense"
     config = run.config
@@ -77,7 +78,7 @@ def make_encoder(run, chunks):
                 self.token_weights = tf.Variable(array, trainable=False)
             if run.paths.vocabulary.exists():
                 self.vocabulary = tf.saved_model.Asset(str(run.paths.vocabulary))
-            shapes, changes = weight_shapes(config, run.input_dim), delta.read_delta(run)
+            shapes, changes = weight_shapes(config, run.input_dim), read_delta(run)
             with progress(len(chunks), "reading", "chunk") as bar:
                 for chunk in chunks:
                     weights = load_weights(changes.weights(run, chunk), shapes, mapped=True)
@@ -111,7 +112,7 @@ def make_encoder(run, chunks):
             return tf.stack(encoded, axis=1)
 
         def _weigh(self, ids, values, rows, num_rows):
-            """As solar_tf.features.weigh does."""
+            """As solar_tf.preprocessing.features.weigh does."""
             if config.weighting == "counts":
                 return values
             values *= tf.gather(self.token_weights, ids)
@@ -132,7 +133,7 @@ def make_encoder(run, chunks):
 
 
 def hash_ids(ids, seed, width):
-    """MurmurHash3 of int32 ids modulo `width`, as solar_tf.hashing.hash_ids has it (§3.2)."""
+    """MurmurHash3 of int32 ids modulo `width`, as `preprocessing.hashing` has it (§3.2)."""
     import tensorflow as tf
 
     def number(value):

@@ -2,18 +2,18 @@
 
 A label is K ones, at bucket + chunk * B (§3.1); a query the weights of the top m buckets of each
 chunk (§3.3), m * K numbers at the same places. Their dot product is the score that
-`retrieval.rank` adds up, so an exact engine finds the same labels.
+`ranking.rank` adds up, so an exact engine finds the same labels.
 """
 
 import numpy as np
 
-from solar_tf import retrieval
-from solar_tf.console import progress
-from solar_tf.delta import read_delta
 from solar_tf.errors import UserError
-from solar_tf.labels import Labels
-from solar_tf.rundir import open_run
-from solar_tf.search import Searcher
+from solar_tf.retrieval import ranking
+from solar_tf.retrieval.label_table import Labels
+from solar_tf.retrieval.searcher import Searcher
+from solar_tf.run.changes import read_delta
+from solar_tf.run.directory import open_run
+from solar_tf.runtime.console import progress
 
 PER_BATCH = 2000  # labels that an engine is given at a time
 
@@ -60,7 +60,7 @@ class QueryVectors:
         chunks = run.choose_chunks(num_chunks)
         self.searcher = Searcher(run, chunks)
         self.m, self.score = min(m, run.config.num_buckets), score
-        self.floor = floor or retrieval.EVIDENCE_FLOOR
+        self.floor = floor or ranking.EVIDENCE_FLOOR
         self.places = np.arange(len(chunks), dtype=np.uint32)[:, None] * run.config.num_buckets
 
     def encode(self, text):
@@ -71,8 +71,8 @@ class QueryVectors:
         probabilities = self.searcher.encode(text)
         if probabilities is None:
             raise UserError(f"no word of {text!r} is in the run's vocabulary: try other words")
-        buckets, values = retrieval.top_buckets(probabilities, self.m)
-        weights = retrieval.score_weights(values, self.score, self.floor).ravel()
+        buckets, values = ranking.top_buckets(probabilities, self.m)
+        weights = ranking.score_weights(values, self.score, self.floor).ravel()
         indices = (buckets.astype(np.uint32) + self.places).ravel()
         order = np.argsort(indices)
         order = order[weights[order] > 0]

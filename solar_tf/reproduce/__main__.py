@@ -19,13 +19,14 @@ import os
 
 from absl import flags
 
-from solar_tf import cli
+from solar_tf.cli import stages
 from solar_tf.reproduce import plan
+from solar_tf.runtime import devices
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("table", ["all"], "1, 2, 3, 4, 5, several of them, or all.")
 flags.DEFINE_string("out", "reproduction", "Folder of the runs, the tables and the page.")
-cli.define_dataset_flags()
+stages.define_dataset_flags()
 flags.DEFINE_string("name", None, "What your own files are called in the tables.")
 flags.DEFINE_list("models", list(plan.MODELS), "Those to run; the others' rows say: not run.")
 flags.DEFINE_multi_string("set", [], "A baseline's setting, such as sleec.learners=3.")
@@ -48,17 +49,17 @@ flags.DEFINE_bool("dry_run", False, "Only list the runs with estimated time and 
 flags.DEFINE_integer("gpu", 0, "GPU to train on; without such a GPU the CPU is used.", 0)
 flags.DEFINE_integer("workers", os.cpu_count(), "Processes that read, write and rank.", 1)
 flags.DEFINE_integer("trainers", None, "Chunks trained at a time [default: as train.py].", 1)
-cli.define_config_flags()
+stages.define_config_flags()
 
 
 def main():
-    from solar_tf import paper
-    from solar_tf.console import say
+    from solar_tf.config import load_preset
     from solar_tf.errors import UserError
-    from solar_tf.presets import load_preset
+    from solar_tf.reproduce import paper
     from solar_tf.reproduce.earlier import read_earlier
+    from solar_tf.runtime.console import say
 
-    dataset = cli.open_dataset(FLAGS.name)
+    dataset = stages.open_dataset(FLAGS.name)
     preset = FLAGS.preset or dataset.preset
     wish = plan.Wish(
         plan.parse_tables(FLAGS.table),
@@ -73,19 +74,19 @@ def main():
         raise UserError(f"--paper_dataset {FLAGS.paper_dataset}: choose of {', '.join(known)}")
     if dataset.test is None:
         raise UserError(f"{dataset.name}: no test rows to evaluate on: give --test")
-    config = load_preset(preset, **cli.config_flags())
+    config = load_preset(preset, **stages.config_flags())
     by_card = {facts.card: key for key, facts in known.items()} if not FLAGS.train else {}
     paper_dataset = FLAGS.paper_dataset or by_card.get(dataset.name)
     folder, runs = plan.Folder(FLAGS.out), plan.plan(wish, config)
     if FLAGS.dry_run:
-        cli.load_tensorflow()
+        devices.load_tensorflow()
         from solar_tf.reproduce.costs import costs
 
         say(costs(runs, folder, dataset, wish, FLAGS.workers).text())
         return
-    device = cli.use_gpu(FLAGS.gpu)
+    device = devices.use_gpu(FLAGS.gpu)
 
-    from solar_tf.report.__main__ import write_report
+    from solar_tf.analysis.report.__main__ import write_report
     from solar_tf.reproduce import output
     from solar_tf.reproduce.execution import execute, main_run
 
@@ -104,4 +105,4 @@ def main():
 
 
 if __name__ == "__main__":
-    cli.run_stage(main)
+    stages.run_stage(main)

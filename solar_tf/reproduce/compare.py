@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from solar_tf import paper
-from solar_tf.console import seconds
-from solar_tf.paper import EVAL_MS, TRAIN_HOURS
-from solar_tf.report.results import baseline_results, solar_results
+from solar_tf.analysis.report.results import baseline_results, solar_results
+from solar_tf.analysis.tables import Table
+from solar_tf.reproduce import paper
 from solar_tf.reproduce.execution import SOLAR, commits
+from solar_tf.reproduce.paper import EVAL_MS, TRAIN_HOURS
 from solar_tf.reproduce.plan import BASELINE_ROWS, SOLAR_ROWS
-from solar_tf.tables import Table
+from solar_tf.runtime.console import seconds
 
 METRICS = {  # of a table: the paper's name of a metric, and ours of each that it may mean
     1: {"P@1": ("P@1",), "P@5": ("P@5", "RP@5"), "P@10": ("P@10", "RP@10"), "Rec@100": ("R@100",)},

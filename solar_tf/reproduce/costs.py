@@ -1,11 +1,11 @@
 """What a reproduction will take: --dry_run."""
 
-from solar_tf.console import say, seconds, size
+from solar_tf.analysis.tables import Table
 from solar_tf.errors import UserError
 from solar_tf.reproduce.execution import baseline_is_done, solar_is_done
 from solar_tf.reproduce.plan import MODELS
-from solar_tf.rundir import open_run
-from solar_tf.tables import Table
+from solar_tf.run.directory import open_run
+from solar_tf.runtime.console import say, seconds, size
 
 # Seconds of a fit on the embedded default, 48,344 rows and 42,242 labels, on two cores that other
 # work shared (benchmarks/results/reproduction/debian). They grow with the rows, or a little faster.
@@ -24,7 +24,7 @@ MEASURED_SECONDS = {
 
 def costs(runs, folder, dataset, wish, workers):
     """A Table of the runs with their estimated times and disk; nothing is written."""
-    from solar_tf.estimate import estimate
+    from solar_tf.operations.estimate import estimate
 
     rows, total = [], 0.0
     num_rows = dataset.train.count_rows()

@@ -6,11 +6,11 @@ import time
 import typing
 
 from solar_tf.baselines import BASELINES, baseline_class
-from solar_tf.console import say
 from solar_tf.errors import UserError
-from solar_tf.provenance import machine
 from solar_tf.reproduce.plan import MAIN
-from solar_tf.rundir import open_run, read_json, write_json
+from solar_tf.run.directory import open_run, read_json, write_json
+from solar_tf.runtime.console import say
+from solar_tf.runtime.provenance import machine
 
 SOLAR = "SOLAR"  # its part of a provenance.json; baselines go by their names
 
@@ -38,7 +38,7 @@ def execute(runs, folder, dataset, wish, trainers=None, workers=None):
 
 
 def _preprocess(root, dataset, config, workers):
-    from solar_tf.preprocessing import preprocess
+    from solar_tf.preprocessing.stage import preprocess
 
     try:
         preprocess(root, dataset, config, workers)
@@ -47,8 +47,8 @@ def _preprocess(root, dataset, config, workers):
 
 
 def make_solar(root, planned, trainers, workers):
-    from solar_tf.inference import infer
-    from solar_tf.training import train
+    from solar_tf.retrieval.evaluation import infer
+    from solar_tf.training.stage import train
 
     run = open_run(root)
     if not solar_is_done(run, planned):

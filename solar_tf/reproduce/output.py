@@ -3,20 +3,19 @@
 import dataclasses
 import os
 
-from solar_tf import paper
+from solar_tf.analysis.report import figures
+from solar_tf.analysis.report.page import figure, grid, page, paragraph
+from solar_tf.analysis.report.results import baseline_results, solar_results
+from solar_tf.analysis.report.svg import Chart
+from solar_tf.analysis.tables import Table
 from solar_tf.baselines import baseline_class
-from solar_tf.presets import load_preset
-from solar_tf.provenance import machine
-from solar_tf.report import figures
-from solar_tf.report.page import figure, grid, page, paragraph
-from solar_tf.report.results import baseline_results, solar_results
-from solar_tf.report.svg import Chart
-from solar_tf.reproduce import compare, samples
+from solar_tf.config import load_preset
+from solar_tf.reproduce import compare, paper, samples
 from solar_tf.reproduce.earlier import fill_in
 from solar_tf.reproduce.execution import main_run
 from solar_tf.reproduce.plan import BASELINE_ROWS, MAIN, ablation, ablation_counts
-from solar_tf.rundir import atomic_write, open_run, write_json
-from solar_tf.tables import Table
+from solar_tf.run.directory import atomic_write, open_run, write_json
+from solar_tf.runtime.provenance import machine
 
 
 @dataclasses.dataclass

@@ -8,8 +8,8 @@ import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from solar_tf import paper
 from solar_tf.errors import UserError
+from solar_tf.reproduce import paper
 
 TABLES = (1, 2, 3, 4, 5)
 MAIN = "main"

@@ -4,10 +4,15 @@ Queries are drawn with a fixed seed, and none is left out. Beside them, what the
 queries are to illustrate: P@1 and P@4 over all queries of each half.
 """
 
-from solar_tf import paper
-from solar_tf.report import samples
-from solar_tf.report.results import baseline_results, best_shortlist, predictions, solar_results
-from solar_tf.tables import Table
+from solar_tf.analysis.report import samples
+from solar_tf.analysis.report.results import (
+    baseline_results,
+    best_shortlist,
+    predictions,
+    solar_results,
+)
+from solar_tf.analysis.tables import Table
+from solar_tf.reproduce import paper
 
 EACH = 5  # of each kind: the authors looked at ten
 RIVALS = ("glas", "dssm")  # whom to compare with, in this order; then the best baseline

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from solar_tf import catalogue, retrieval
-from solar_tf.attributes import Attributes
+from solar_tf import catalogue
 from solar_tf.errors import UserError
-from solar_tf.rundir import open_run
-from solar_tf.search import Searcher
+from solar_tf.retrieval import ranking
+from solar_tf.retrieval.attributes import Attributes
+from solar_tf.retrieval.searcher import Searcher
+from solar_tf.run.directory import open_run
 from solar_tf.serving.explanation import explain
 from solar_tf.serving.refusals import Refusal
 
@@ -103,7 +104,7 @@ class Engine:
             "hidden": config.hidden_dim,
             "vocabulary": len(self.searcher.vocabulary),
             "weighting": config.weighting,
-            "floor": retrieval.EVIDENCE_FLOOR,
+            "floor": ranking.EVIDENCE_FLOOR,
             "examples": self.examples,
             "attributes": list(self.attributes.columns),
         }

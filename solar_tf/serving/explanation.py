@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from solar_tf import retrieval
 from solar_tf.datasets.vocabulary import tokenize
+from solar_tf.retrieval import ranking
 
 SHOWN_BUCKETS = 8  # of each chunk
 
@@ -19,9 +19,7 @@ def explain(searcher, text, hits, m, score, filters=None):
         return explanation, 0, []
     num_buckets = probabilities.shape[1]
     kept = num_buckets if m is None else min(m, num_buckets)
-    buckets, values = retrieval.top_buckets(
-        probabilities, max(kept, min(SHOWN_BUCKETS, num_buckets))
-    )
+    buckets, values = ranking.top_buckets(probabilities, max(kept, min(SHOWN_BUCKETS, num_buckets)))
     labels = searcher.labels
     sizes = np.diff(labels.offsets.astype(np.int64))  # [K, B]
     top = buckets[:, :SHOWN_BUCKETS]
@@ -36,9 +34,9 @@ def explain(searcher, text, hits, m, score, filters=None):
     ]
     ranks = np.zeros(probabilities.shape, np.int32)  # 0 for a bucket that was not kept
     np.put_along_axis(ranks, buckets[:, :kept], np.arange(1, kept + 1, dtype=np.int32)[None], 1)
-    weights = retrieval.score_weights(values[:, :kept], score)
-    limits = retrieval.Limits(labels.mask(*filters)) if filters else None
-    candidates = retrieval.rank(
+    weights = ranking.score_weights(values[:, :kept], score)
+    limits = ranking.Limits(labels.mask(*filters)) if filters else None
+    candidates = ranking.rank(
         buckets[None, :, :kept], weights[None], labels.offsets, labels.labels, 1,
         labels.limits(limits),
     )[2]  # fmt: skip

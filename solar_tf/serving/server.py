@@ -8,8 +8,8 @@ import socket
 
 import uvicorn
 
-from solar_tf.console import say
 from solar_tf.errors import UserError
+from solar_tf.runtime.console import say
 from solar_tf.serving.app import create_app
 from solar_tf.serving.connection import Connection
 from solar_tf.serving.counters import Counters

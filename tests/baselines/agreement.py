@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from solar_tf.metrics import evaluate
+from solar_tf.retrieval.metrics import evaluate
 
 
 def solves(baseline, data, folder, least=90.0):

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from solar_tf.baselines.inputs import Data, Split, csr_arrays
 from solar_tf.baselines.neighbours import label_neighbours
-from solar_tf.features import scale_rows
+from solar_tf.preprocessing.features import scale_rows
 
 NUM_LABELS, NUM_NOISE = 40, 30
 

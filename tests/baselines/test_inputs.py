@@ -8,9 +8,9 @@ from conftest import open_titles, small_config, write_titles
 from solar_tf.baselines.inputs import csr_arrays, load_data
 from solar_tf.datasets.dataset import open_files
 from solar_tf.errors import UserError
-from solar_tf.features import scale_rows
-from solar_tf.preprocessing import preprocess
-from solar_tf.rundir import read_arrays, write_arrays
+from solar_tf.preprocessing.features import scale_rows
+from solar_tf.preprocessing.stage import preprocess
+from solar_tf.run.directory import read_arrays, write_arrays
 
 
 @pytest.fixture(scope="module")

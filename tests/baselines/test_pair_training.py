@@ -3,11 +3,11 @@ import pytest
 import tensorflow as tf
 
 from baselines.test_towers import WORDS, make_batch
-from solar_tf.adam import BETA_1
 from solar_tf.baselines import pair_training
 from solar_tf.baselines.dssm import Dssm, DssmSettings
 from solar_tf.baselines.towers import Towers
 from solar_tf.errors import UserError
+from solar_tf.training.optimizer import BETA_1
 
 SMALL = {"dim": 8, "epochs": 3, "batch_size": 100, "learning_rate": 1e-2}
 

@@ -13,8 +13,8 @@ from conftest import ROOT, open_titles, small_config, write_titles
 from solar_tf.baselines.pfastrexml import PfastreXML
 from solar_tf.baselines.runner import folder_bytes, peak_memory, run_baseline
 from solar_tf.errors import UserError
-from solar_tf.metrics import evaluate
-from solar_tf.preprocessing import preprocess
+from solar_tf.preprocessing.stage import preprocess
+from solar_tf.retrieval.metrics import evaluate
 
 SETTINGS = {"num_trees": 5, "seed": 1}
 
@@ -91,7 +91,7 @@ def test_lost_predictions_are_made_again_without_fitting(run, result, capsys):
 
 
 def test_filtered_labels_are_removed_before_the_cut(run, result, tmp_path):
-    from solar_tf.rundir import write_arrays
+    from solar_tf.run.directory import write_arrays
 
     root = tmp_path / "run"
     shutil.copytree(run, root)

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from baselines.agreement import same_when_loaded, solves
 from solar_tf.baselines.sleec import Sleec, keep_products, neighbour_graph, regress
-from solar_tf.features import scale_rows
+from solar_tf.preprocessing.features import scale_rows
 
 SMALL = {"dim": 15, "label_neighbours": 20, "neighbours": 5, "projections": 10}
 

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from solar_tf.adam import BETA_1
 from solar_tf.baselines.convolution import mean_activations, windows
 from solar_tf.baselines.snrm import SnrmSettings
 from solar_tf.baselines.sparse_towers import SparseTowers
+from solar_tf.training.optimizer import BETA_1
 
 WORDS = 12
 

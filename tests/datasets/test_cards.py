@@ -5,11 +5,11 @@ import json
 
 import pytest
 
+from solar_tf.config import PRESETS
 from solar_tf.datasets import FORMATS, cards, open_source, read_label_titles
+from solar_tf.datasets.cards import PROPENSITY_AMAZON, PROPENSITY_DEFAULT, PROPENSITY_WIKIPEDIA
 from solar_tf.datasets.dataset import open_files
 from solar_tf.errors import UserError
-from solar_tf.metrics import PROPENSITY_AMAZON, PROPENSITY_DEFAULT, PROPENSITY_WIKIPEDIA
-from solar_tf.presets import PRESETS
 
 
 @pytest.fixture

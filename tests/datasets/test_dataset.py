@@ -12,8 +12,8 @@ from conftest import small_config, stage
 from solar_tf.datasets import cards
 from solar_tf.datasets.dataset import open_files, open_named
 from solar_tf.errors import UserError
-from solar_tf.preprocessing import preprocess
-from solar_tf.rundir import read_arrays
+from solar_tf.preprocessing.stage import preprocess
+from solar_tf.run.directory import read_arrays
 
 NUM_LABELS, NUM_FEATURES = 12, 30
 GENERATOR = np.random.default_rng(0)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from solar_tf.datasets.filters import read_label_filter
 from solar_tf.errors import UserError
-from solar_tf.metrics import MetricSums, inverse_propensity
-from solar_tf.rundir import read_arrays, write_arrays
+from solar_tf.retrieval.metrics import MetricSums, inverse_propensity
+from solar_tf.run.directory import read_arrays, write_arrays
 
 ROWS, LABELS = 7, 20
 
@@ -84,7 +84,7 @@ def test_bad_lines_are_reported(tmp_path, text, message):
 
 def test_filtered_labels_count_neither_as_predictions_nor_as_truth(trained, tmp_path):
     """infer.py ranks enough labels that those after the filtered ones move up."""
-    from solar_tf.inference import infer
+    from solar_tf.retrieval.evaluation import infer
 
     root = tmp_path / "run"
     shutil.copytree(trained.paths.root, root)

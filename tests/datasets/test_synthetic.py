@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from solar_tf.config import load_preset
 from solar_tf.datasets import cards, synthetic
 from solar_tf.datasets.dataset import open_files, open_named
 from solar_tf.datasets.synthetic import FORMATS, Recipe, plant, synthesize
 from solar_tf.errors import UserError
-from solar_tf.metrics import evaluate
-from solar_tf.preprocessing import preprocess
-from solar_tf.presets import load_preset
+from solar_tf.preprocessing.stage import preprocess
+from solar_tf.retrieval.metrics import evaluate
 
 SMALL = {"rows": 300, "test_rows": 40, "labels": 50, "dim": 16}
 
@@ -122,8 +122,8 @@ def test_a_simple_learner_comes_near_the_ceiling_of_the_card(tmp_path):
 
 def test_dense_rows_go_through_all_three_stages(tmp_path):
     """The preset of the paper's dense datasets, made small, learns the planted answer."""
-    from solar_tf.inference import infer
-    from solar_tf.training import train
+    from solar_tf.retrieval.evaluation import infer
+    from solar_tf.training.stage import train
 
     card = synthesize(tmp_path / "planted", Recipe(2000, 200, 60, dim=128), "dense")
     data = open_files(tmp_path / "planted" / "trn_X.npy", tmp_path / "planted" / "tst_X.npy")

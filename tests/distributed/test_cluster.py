@@ -21,12 +21,12 @@ from conftest import ROOT, files_of, open_titles, small_config, stage, start_sta
 
 from solar_tf.distributed import Cluster, connect
 from solar_tf.errors import UserError
-from solar_tf.inference import infer
-from solar_tf.preprocessing import preprocess
-from solar_tf.store import Store
-from solar_tf.training import train
-from solar_tf.transfer import pull
-from solar_tf.workers import run_tasks
+from solar_tf.operations.transfer import pull
+from solar_tf.preprocessing.stage import preprocess
+from solar_tf.retrieval.evaluation import infer
+from solar_tf.run.store import Store
+from solar_tf.runtime.workers import run_tasks
+from solar_tf.training.stage import train
 
 HEAD = "127.0.0.2"  # Ray takes 127.0.0.1 for the machine's outer address
 PORT = 6409

@@ -14,7 +14,7 @@ from solar_tf.errors import UserError
 from solar_tf.export.__main__ import TARGETS, main
 from solar_tf.export.engines import ENGINES, HELP, export
 from solar_tf.export.vectors import LabelVectors, QueryVectors
-from solar_tf.search import Searcher
+from solar_tf.retrieval.searcher import Searcher
 
 TEXTS = ["topic3 topic17 noise4", "topic0", "noise1 noise2 topic39 topic20"]
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from solar_tf import catalogue
-from solar_tf.check import check
 from solar_tf.errors import UserError
 from solar_tf.export import quantized
 from solar_tf.export.__main__ import main
-from solar_tf.search import open_searcher
+from solar_tf.operations.check import check
+from solar_tf.retrieval.searcher import open_searcher
 
 TEXTS = [f"topic{i} topic{(i * 7 + 1) % 40} noise{i % 30}" for i in range(40)]
 

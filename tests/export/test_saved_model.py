@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from solar_tf import hashing
 from solar_tf.errors import UserError
 from solar_tf.export import saved_model
 from solar_tf.export.__main__ import main
-from solar_tf.retrieval import top_buckets
-from solar_tf.search import open_searcher
+from solar_tf.preprocessing import hashing
+from solar_tf.retrieval.ranking import top_buckets
+from solar_tf.retrieval.searcher import open_searcher
 
 TEXTS = ["topic1 topic2 noise3", "topic7", "topic7 topic7 topic8 unheard", "unheard"]
 

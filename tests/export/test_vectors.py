@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
-from solar_tf import hashing, retrieval
 from solar_tf.errors import UserError
 from solar_tf.export.vectors import LabelVectors, QueryVectors, best_first
-from solar_tf.search import Searcher
+from solar_tf.preprocessing import hashing
+from solar_tf.retrieval import ranking
+from solar_tf.retrieval.searcher import Searcher
 
 
 def test_a_label_vector_has_the_labels_bucket_in_every_chunk(preprocessed):
@@ -29,7 +30,7 @@ def test_fewer_chunks_are_a_shorter_vector(preprocessed):
         LabelVectors(preprocessed.paths.root, 4)
 
 
-@pytest.mark.parametrize("score", retrieval.SCORES)
+@pytest.mark.parametrize("score", ranking.SCORES)
 @pytest.mark.parametrize("m", [1, 7, 24])
 def test_the_dot_product_is_our_score(trained, score, m):
     root, text = trained.paths.root, "topic3 topic30"
@@ -41,9 +42,9 @@ def test_the_dot_product_is_our_score(trained, score, m):
     query[indices] = weights
     scores = query[LabelVectors(root).indices].sum(axis=1)
     probabilities = Searcher(trained, (0, 1, 2)).encode(text)
-    buckets, values = retrieval.top_buckets(probabilities, m)
+    buckets, values = ranking.top_buckets(probabilities, m)
     full = np.zeros((3, 24), np.float32)
-    np.put_along_axis(full, buckets, retrieval.score_weights(values, score), axis=1)
+    np.put_along_axis(full, buckets, ranking.score_weights(values, score), axis=1)
     label_buckets = LabelVectors(root).indices.T - 24 * np.arange(3)[:, None]
     expected = full[np.arange(3)[:, None], label_buckets].sum(axis=0)
     np.testing.assert_allclose(scores, expected, rtol=1e-6)

@@ -1,8 +1,7 @@
 import pytest
 
-from solar_tf import paper
-from solar_tf.report.results import solar_results
-from solar_tf.reproduce import compare
+from solar_tf.analysis.report.results import solar_results
+from solar_tf.reproduce import compare, paper
 from solar_tf.reproduce.execution import main_run
 
 
@@ -74,7 +73,7 @@ def test_other_datasets_get_no_verdict(reproduced):
 
 def test_the_ablation_is_the_grid_of_the_paper(reproduced):
     folder, _, _, _, _ = reproduced
-    from solar_tf.rundir import open_run
+    from solar_tf.run.directory import open_run
 
     runs = [(b, open_run(folder.run(f"ablation_B{b}"))) for b in (45, 30, 15)]
     rows = compare.ablation_rows(runs, [1, 2, 4])

@@ -8,7 +8,7 @@ from solar_tf.reproduce.costs import MEASURED_SECONDS, costs
 
 @pytest.fixture
 def quick(monkeypatch):
-    from solar_tf import measuring
+    from solar_tf.operations import measuring
 
     monkeypatch.setattr(measuring, "MEASURE_SECONDS", 0.01)
 

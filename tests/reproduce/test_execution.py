@@ -5,7 +5,6 @@ from conftest import files_of
 
 from solar_tf.baselines import baseline_class
 from solar_tf.errors import UserError
-from solar_tf.provenance import commit
 from solar_tf.reproduce import plan
 from solar_tf.reproduce.execution import (
     baseline_settings,
@@ -14,7 +13,8 @@ from solar_tf.reproduce.execution import (
     main_run,
     typed_settings,
 )
-from solar_tf.rundir import read_json, write_json
+from solar_tf.run.directory import read_json, write_json
+from solar_tf.runtime.provenance import commit
 
 
 def test_all_runs_are_there(reproduced):

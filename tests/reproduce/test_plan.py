@@ -1,7 +1,7 @@
 import pytest
 
+from solar_tf.config import load_preset
 from solar_tf.errors import UserError
-from solar_tf.presets import load_preset
 from solar_tf.reproduce import plan
 
 

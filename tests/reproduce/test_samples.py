@@ -2,9 +2,8 @@ import dataclasses
 
 from conftest import open_titles
 
-from solar_tf import paper
-from solar_tf.report.results import baseline_results
-from solar_tf.reproduce import samples
+from solar_tf.analysis.report.results import baseline_results
+from solar_tf.reproduce import paper, samples
 from solar_tf.reproduce.execution import main_run
 
 

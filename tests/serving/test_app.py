@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from serving.server_process import AUTHORIZED, serving
-from solar_tf.search import open_searcher
+from solar_tf.retrieval.searcher import open_searcher
 
 
 def test_one_text_and_several_are_answered_as_offline(server, trained):

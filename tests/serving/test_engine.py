@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from solar_tf import catalogue
-from solar_tf.search import open_searcher
+from solar_tf.retrieval.searcher import open_searcher
 from solar_tf.serving.engine import Engine, Options
 from solar_tf.serving.refusals import Refusal
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from solar_tf import retrieval
-from solar_tf.search import open_searcher
+from solar_tf.retrieval import ranking
+from solar_tf.retrieval.searcher import open_searcher
 from solar_tf.serving.explanation import SHOWN_BUCKETS, explain
 
 
@@ -14,7 +14,7 @@ def searcher(trained):
 
 
 @pytest.mark.parametrize("m", [1, 7, None])
-@pytest.mark.parametrize("score", retrieval.SCORES)
+@pytest.mark.parametrize("score", ranking.SCORES)
 def test_every_number_of_a_label_fits_the_others(searcher, m, score):
     text = "topic3 topic4 xyzzy"
     hits = searcher.search(text, k=5, m=m, score=score)
@@ -31,7 +31,7 @@ def test_every_number_of_a_label_fits_the_others(searcher, m, score):
                 assert part["weight"] == 0 and better + 1 > m
             else:
                 assert part["rank"] == better + 1 and part["rank"] <= (m or len(row))
-                expected = retrieval.score_weights(row[part["bucket"]], score)
+                expected = ranking.score_weights(row[part["bucket"]], score)
                 assert part["weight"] == pytest.approx(expected, rel=1e-5)
     kept = {
         label

@@ -1,0 +1,7 @@
+"""`python -m solar_tf` is the `solar` command."""
+
+import sys
+
+from solar_tf.cli.solar import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""A run, or a whole reproduction, as one self-contained page."""

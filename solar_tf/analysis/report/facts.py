@@ -1,0 +1,189 @@
+"""Everything that a report shows of a run, as plain numbers: what is not there yet is None."""
+
+import dataclasses
+
+import numpy as np
+
+from solar_tf.analysis import geometry
+from solar_tf.analysis.report import curves, samples
+from solar_tf.analysis.report.results import (
+    baseline_results,
+    best_shortlist,
+    chunk_subsets,
+    predictions,
+    solar_results,
+)
+from solar_tf.retrieval import metrics
+from solar_tf.retrieval.ranking import SCORES
+from solar_tf.retrieval.truth import true_labels
+from solar_tf.run.directory import read_config, read_json
+from solar_tf.run.weights import read_state
+from solar_tf.runtime.console import progress
+from solar_tf.runtime.provenance import machine
+
+PAIRS = 200_000  # of labels whose vectors are compared
+SHOWN_RANKS = 10  # predictions whose scores are looked at
+FOUND_AT = 10  # k of the accuracy by label frequency
+FREQUENCY_EDGES = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 10**9)
+SCORE_BINS = 30
+EACH_KIND = 3  # sample queries of each half
+
+
+def gather(run, source=None):
+    """The facts of a run (a rundir.Run); `source` has the texts of its test queries."""
+    with progress(5, "report", "part") as bar:
+        results = solar_results(run)
+        rows = [*results, *baseline_results(run)]
+        facts = {
+            "root": str(run.paths.root),
+            "dataset": run.dataset,
+            "rows": {split: counts["rows"] for split, counts in run.summary.items()},
+            "config": config_rows(run.config),
+            "num_chunks": run.config.num_chunks,
+            "num_buckets": run.config.num_buckets,
+            "trained": run.trained_chunks(),
+            "results": rows,
+            "subsets": {count: solar_results(run, count) for count in chunk_subsets(run)},
+            "history": training_history(run),
+            "made_with": _made_with(run),
+            "provenance": (read_json(run.paths.provenance) or {}).get("parts", {}),
+            "machine": machine(),
+        }
+        bar.update()
+        facts["geometry"] = geometry.measure(run, PAIRS)
+        bar.update()
+        facts |= _curves(run)
+        bar.update()
+        compared = _compared(rows)
+        ids = {result.name: predictions(run, result)[0] for result in compared}
+        facts["frequency"] = accuracy_by_frequency(run, ids) if ids else None
+        facts["scores"] = _scores(run, results)
+        bar.update()
+        facts |= _samples(run, ids, source)
+        bar.update()
+    return facts
+
+
+def config_rows(config):
+    """name, value, default, source and meaning of every hyper-parameter."""
+    return [
+        {
+            "name": field.name,
+            "value": getattr(config, field.name),
+            "default": field.default,
+            "source": field.metadata["source"],
+            "help": field.metadata["help"],
+        }
+        for field in dataclasses.fields(config)
+    ]
+
+
+def training_history(run):
+    """Epochs of every trained chunk, by chunk."""
+    paths = {chunk: run.paths.chunk(chunk) / "history.json" for chunk in run.trained_chunks()}
+    return {chunk: read_json(path) for chunk, path in paths.items() if path.exists()}
+
+
+def _made_with(run):
+    content = read_config(run.paths)
+    states = (read_state(run.paths.chunk(chunk)) for chunk in run.trained_chunks())
+    products = {state.get("products", "float32") for state in states}
+    made = {"solar_tf": content.get("solar_tf"), **content.get("versions", {})}
+    return made | ({"matrix products": " and ".join(sorted(products))} if products else {})
+
+
+def _compared(rows):
+    """Those whose predictions are looked at: SOLAR with its largest m, and the baselines."""
+    shortlists = [best_shortlist(rows, score) for score in SCORES]
+    return [*filter(None, shortlists), *(row for row in rows if not row.is_solar)]
+
+
+def _curves(run):
+    top = curves.load_top_buckets(run)
+    if top is None:
+        return {"curves": None, "candidates": None, "curve_queries": 0}
+    rows, counts = curves.measure(top)
+    shown = {m: counts[m] for m in counts if m in (25, 50, 100)} or {
+        max(counts): counts[max(counts)]
+    }
+    candidates = []
+    for m, values in shown.items():
+        heights, edges = np.histogram(values, bins=min(30, max(1, int(np.ptp(values)) + 1)))
+        candidates.append({"m": m, "edges": edges.tolist(), "share": _shares(heights),
+                           "mean": float(values.mean()), "min": int(values.min()),
+                           "max": int(values.max())})  # fmt: skip
+    return {"curves": rows, "candidates": candidates, "curve_queries": len(top.queries)}
+
+
+def _shares(counts):
+    return (100 * counts / max(counts.sum(), 1)).tolist()
+
+
+def accuracy_by_frequency(run, ids_by_model, k=FOUND_AT):
+    """Of the true labels with so many training rows: the share among the k first predictions."""
+    counts = np.load(run.paths.label_counts, allow_pickle=False)
+    splits, labels = true_labels(run)
+    queries = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
+    bins = np.searchsorted(FREQUENCY_EDGES, counts[labels], side="right") - 1
+    pairs = np.bincount(bins, minlength=len(FREQUENCY_EDGES) - 1)
+    truth = (queries.astype(np.int64) << 32) + labels
+    shares = {}
+    for model, ids in ids_by_model.items():
+        rows = np.arange(len(ids), dtype=np.int64)[:, None] << 32
+        found = np.isin(truth, rows + ids[:, :k])
+        hits = np.bincount(bins, found, minlength=len(pairs))
+        shares[model] = [
+            float(100 * h / n) if n else None for h, n in zip(hits, pairs, strict=True)
+        ]
+    used = [i for i, count in enumerate(pairs) if count]
+    return {
+        "k": k,
+        "bins": [_bin_name(*FREQUENCY_EDGES[i : i + 2]) for i in used],
+        "pairs": [int(pairs[i]) for i in used],
+        "shares": {model: [values[i] for i in used] for model, values in shares.items()},
+    }
+
+
+def _bin_name(low, high):
+    if high == FREQUENCY_EDGES[-1]:
+        return f"{low:,}+"
+    return f"{low:,}" if high == low + 1 else f"{low:,}-{high - 1:,}"
+
+
+def _scores(run, results):
+    """Scores of right and wrong predictions among the first ones, for both ways of scoring."""
+    splits, labels = true_labels(run)
+    found = {}
+    for score in SCORES:
+        result = best_shortlist(results, score)
+        if result is None:
+            continue
+        ids, scores = (array[:, :SHOWN_RANKS] for array in predictions(run, result))
+        right = metrics.hits(ids, splits, labels)
+        wrong = ~right & (ids != metrics.PADDING)
+        edges = np.linspace(0, max(float(scores.max(initial=0)), 1e-6), SCORE_BINS + 1)
+        hits, misses = (np.histogram(scores[kind], edges)[0] for kind in (right, wrong))
+        totals = hits + misses
+        found[score] = {
+            "setting": result.setting,
+            "edges": edges.tolist(),
+            "hits": _shares(hits),
+            "misses": _shares(misses),
+            "right": [float(100 * h / n) if n >= 20 else None
+                      for h, n in zip(hits, totals, strict=True)],
+        }  # fmt: skip
+    return found
+
+
+def _samples(run, ids, source):
+    frequencies = samples.query_frequencies(run) if ids else None
+    if frequencies is None:
+        return {"samples": [], "halves": {}, "texts": None}
+    chosen = samples.pick(frequencies, EACH_KIND)
+    source = source or samples.source_of(run)
+    texts = samples.query_texts(source, [row for _, row in chosen]) if source else None
+    return {
+        "samples": samples.describe(run, chosen, ids, texts, top=5),
+        "halves": {name: samples.precision_by_half(run, i, frequencies) for name, i in ids.items()},
+        "texts": bool(texts),
+    }

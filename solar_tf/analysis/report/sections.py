@@ -1,0 +1,265 @@
+"""The sections of a run's page, each from the facts of `facts.gather`."""
+
+import html
+
+from solar_tf.analysis.report import figures
+from solar_tf.analysis.report.page import cards, figure, grid, paragraph
+from solar_tf.analysis.report.results import best_shortlist
+from solar_tf.analysis.report.svg import number
+from solar_tf.analysis.tables import Table
+from solar_tf.runtime import console
+
+COLUMNS = ("P@1", "P@3", "P@5", "P@10", "RP@5", "RP@10", "R@100", "nDCG@5", "PSP@5")
+NOTE = (
+    "P@k divides by k; RP@k divides by min(k, true labels), as the evaluators of the paper's "
+    "authors do. Probability is the paper's score, evidence this project's. ms a query is with "
+    "all cores: SOLAR's forward pass, plus selection and ranking of one core divided by the cores."
+)
+
+
+def build(facts):
+    """(anchor, name, html) of every section that the run has facts for."""
+    sections = [
+        ("overview", "Overview", overview(facts)),
+        ("results", "Results", results(facts)),
+        ("precision", "Precision", precision(facts)),
+        ("training", "Training", training(facts)),
+        ("retrieval", "Retrieval", retrieval(facts)),
+        ("labels", "Labels", labels(facts)),
+        ("queries", "Sample queries", queries(facts)),
+        ("geometry", "Geometry", geometry(facts)),
+        ("setup", "Set-up", setup(facts)),
+    ]
+    return [section for section in sections if section[2]]
+
+
+def overview(facts):
+    dataset, shown = facts["dataset"], facts["results"]
+    best = best_shortlist(shown, "evidence") or best_shortlist(shown)
+    pairs = [
+        ("training queries", f"{facts['rows'].get('train', 0):,}"),
+        ("test queries", f"{facts['rows'].get('test', 0):,}"),
+        ("labels", f"{dataset['num_labels']:,}"),
+        ("chunks × buckets", f"{facts['num_chunks']} × {facts['num_buckets']:,}"),
+    ]
+    if best:
+        pairs += [
+            (f"P@1, {best.setting}, {best.score}", f"{best.metrics['P@1']:.1f}"),
+            (f"R@100, {best.setting}, {best.score}", f"{best.metrics['R@100']:.1f}"),
+            ("training, all chunks", console.seconds(best.training_seconds)),
+            (f"a query, {best.setting}", f"{best.ms_query:.2g} ms"),
+        ]
+    text = ""
+    if len(facts["trained"]) < facts["num_chunks"]:
+        text = f"{len(facts['trained'])} of {facts['num_chunks']} chunks are trained so far."
+    elif not shown:
+        text = "Not evaluated yet: run infer.py, then make this page again."
+    return cards(pairs) + (paragraph(text) if text else "")
+
+
+def results(facts):
+    if not facts["results"]:
+        return ""
+    return results_table(facts["results"]).html() + grid(
+        figure(
+            "Time against precision",
+            "Every method of this run; up and to the left is better. SOLAR's points are full, "
+            "then its values of m.",
+            figures.time_against_precision(facts["results"]),
+        ),
+        figure(
+            "Training against precision",
+            "Seconds of training on this machine, all chunks together.",
+            figures.training_against_precision(facts["results"]),
+        ),
+    )
+
+
+def results_table(rows):
+    cells = [
+        [row.name]
+        + [f"{row.metrics[name]:.2f}" if name in row.metrics else "-" for name in COLUMNS]
+        + [f"{row.metrics['candidates']:,.0f}" if "candidates" in row.metrics else "-"]
+        + [console.seconds(row.training_seconds), f"{row.ms_query:.3f}"]
+        for row in rows
+    ]
+    header = ["model", *COLUMNS, "candidates", "training", "ms a query"]
+    return Table("Results", header, cells, [NOTE], "results")
+
+
+def precision(facts):
+    if not facts["curves"]:
+        return ""
+    parts = []
+    for metric in ("P@1", "P@5", "R@100"):
+        for axis, text in (
+            ("m", "Buckets kept of each chunk (§3.3), all chunks."),
+            ("K", "The first chunks only; nothing is retrained."),
+        ):
+            chart, numbers = figures.curve(facts["curves"], axis, metric)
+            parts.append(figure(f"{metric} against {axis}", text, chart, numbers))
+    return paragraph(
+        f"{facts['curve_queries']:,} test queries, ranked anew from the top buckets that infer.py "
+        "left. With one chunk, all labels of a bucket have the same score."
+    ) + grid(*parts)
+
+
+def training(facts):
+    if not facts["history"]:
+        return ""
+    chart, numbers = figures.training_curves(facts["history"])
+    speed, speeds = figures.training_speed(facts["history"])
+    return grid(
+        figure(
+            "Loss of every chunk",
+            "Binary cross entropy, summed over the buckets, mean of an epoch (§3.2). Chunks never "
+            "communicate: that their curves lie together is the balance of the hashes.",
+            chart,
+            numbers,
+        ),
+        figure("Speed", "Training rows a second, by epoch.", speed, speeds),
+    )
+
+
+def retrieval(facts):
+    parts = []
+    if facts["candidates"]:
+        chart, numbers = figures.candidates(facts["candidates"])
+        text = (
+            "Distinct labels that a query looks up and scores (§3.3). The narrower, the more alike "
+            f"the times of queries are. {facts['curve_queries']:,} test queries."
+        )
+        parts.append(figure("Candidates per query", text, chart, numbers))
+    for score, found in (facts["scores"] or {}).items():
+        chart, numbers = figures.scores(found)
+        text = (
+            f"The first ten predictions of every test query at {found['setting']}: scores of those "
+            "that are true labels and of those that are not."
+        )
+        parts.append(figure(f"Scores of hits and misses: {score}", text, chart, numbers))
+    if facts["scores"]:
+        chart = figures.trust(facts["scores"])
+        text = "Share of correct ones among predictions with such a score, from zero to the best."
+        parts.append(figure("What a score is worth", text, chart))
+    return grid(*parts) if parts else ""
+
+
+def labels(facts):
+    if not facts["frequency"]:
+        return ""
+    chart, numbers = figures.frequency(facts["frequency"])
+    volume = figures.frequency_volume(facts["frequency"])
+    k = facts["frequency"]["k"]
+    return grid(
+        figure(
+            "Accuracy by label frequency",
+            f"Of the true labels with so many training queries: the share among the first {k} "
+            "predictions.",
+            chart,
+            numbers,
+        ),
+        figure("How many there are", "True labels of test queries, by frequency.", volume),
+    )
+
+
+def queries(facts):
+    if not facts["samples"]:
+        return ""
+    intro = (
+        "Drawn at random, with a fixed seed, from the frequent and from the infrequent half of the "
+        "test queries: by the summed frequency of their words, as in appendix D of the paper."
+    )
+    if not facts["texts"]:
+        intro += " Their texts are not at hand: shown are their known words, the rarest first."
+    rows = [
+        [model, *(f"{found[kind][metric]:.2f}" for kind in found for metric in found[kind])]
+        for model, found in facts["halves"].items()
+    ]
+    header = ["model", "frequent: P@1", "P@4", "infrequent: P@1", "P@4"]
+    halves = Table("All test queries, by half", header, rows).html()
+    return paragraph(intro) + halves + grid(*map(sample, facts["samples"]))
+
+
+def sample(query):
+    """A query with the predictions of every model; hits are marked by colour and by a sign."""
+    parts = [
+        f"<div class=sample><span class=tag>{query.kind}</span><q>{html.escape(query.text)}</q>",
+    ]
+    for model, predictions in query.predictions.items():
+        hits = sum(correct for _, correct in predictions)
+        items = "".join(
+            f'<li class="{"right" if correct else "wrong"}">{html.escape(title)}'
+            f"{' ✓' if correct else ''}</li>"
+            for title, correct in predictions
+        )
+        parts.append(f"<h3>{html.escape(model)}: {hits} correct</h3><ol>{items}</ol>")
+    truth = ", ".join(map(html.escape, query.truth))
+    count = f"{query.num_true} true label{'s' * (query.num_true != 1)}"
+    parts.append(f"<details><summary>{count}</summary>{truth}</details></div>")
+    return "".join(parts)
+
+
+def geometry(facts):
+    found = facts["geometry"]
+    overlap, memory = found["overlap"], found["memory"]
+    dense = memory["dense_bytes_per_label"]
+    chart, numbers = figures.load(found["load"])
+    each = memory["index_bytes_per_label"]
+    rows = [
+        ("mean dot product of two label vectors", number(overlap["measured_mean"]),
+         f"{overlap['expected_mean']:.3g} = K/B"),
+        ("buckets: fewest, most labels", "{min:.0f}, {max:.0f}".format(**found["load"]["measured"]),
+         "{min:.0f}, {max:.0f} (binomial)".format(**found["load"]["binomial"])),
+        ("standard deviation of the load", f"{found['load']['measured']['std']:.2f}",
+         f"{found['load']['binomial']['std']:.2f} (binomial)"),
+        ("bytes of a label in the indexes", f"{each:,.1f}",
+         f"{memory['paper_bytes_per_label']:,} = 4K"),
+        (f"times smaller than a dense vector, d={memory['dense_dim']:,}", f"{dense / each:,.1f}",
+         "-"),
+    ]  # fmt: skip
+    work = [
+        [f"m={row['m']}", *(number(row[name]) for name in
+         ("worst_candidates", "candidates", "formula_operations", "measured_operations",
+          "dense_operations"))]
+        for row in found["queries"]
+    ]  # fmt: skip
+    header = ["", "KmN/B", "candidates", "operations (§3.3)", "measured", "dense, d=mK"]
+    tables = Table("Geometry", ["", "measured", "expected"], rows).html()
+    tables += Table("Work of a query", header, work).html()
+    text = (
+        "Labels get a random bucket in each chunk (§3.1): the load of the buckets is binomial, "
+        "nearly equal but not equal."
+    )
+    shown = figure("Load of the buckets, all chunks", text, chart, numbers)
+    return grid(shown, f"<div>{tables}</div>")
+
+
+def setup(facts):
+    config = [
+        [row["name"], str(row["value"]), str(row["default"]), row["source"], row["help"]]
+        for row in facts["config"]
+    ]
+    header = ["hyper-parameter", "value", "paper's books, or default", "source", "meaning"]
+    on = facts["machine"]
+    places = [
+        ("run", facts["root"]),
+        ("dataset", facts["dataset"]["name"]),
+        *((f"file: {role}", f"{file['name']}, {console.size(file['bytes'])}, sha256 "
+           f"{file['sha256'][:12]}…") for role, file in facts["dataset"]["files"].items()),
+        ("run made with", ", ".join(f"{k} {v}" for k, v in facts["made_with"].items())),
+        *((f"measured: {part}", _measured(visits)) for part, visits in facts["provenance"].items()),
+        ("this page", f"{on['date']}, commit {on['commit'] or '-'}, {on['cpu']}, {on['cores']} "
+         f"cores, {on['memory_gb']} GB, Python {on['python']}, "
+         + ", ".join(f"{k} {v}" for k, v in on["versions"].items())),
+    ]  # fmt: skip
+    return (
+        Table("Configuration", header, config).html()
+        + Table("Environment", ["", ""], [list(pair) for pair in places]).html()
+    )
+
+
+def _measured(visits):
+    return "; ".join(
+        f"{v['date']}, commit {v['commit'] or '-'}, {v['cores']} cores, load {v['load']}"
+        for v in visits
+    )

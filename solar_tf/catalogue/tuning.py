@@ -1,0 +1,195 @@
+"""Fine-tune the chunks on new rows, with some of the old ones so that nothing is forgotten.
+
+    python -m solar_tf.catalogue.tuning RUN rows.txt --epochs 3 --replay 4
+
+Rows are those of training, `label,label<TAB>text`, or any format of docs/data.md; their labels may
+be ones that were added to the catalogue. Each chunk goes on from its weights (§3.2) with a small
+learning rate. The tuned weights lie beside the trained ones, and take their place in searches and
+in infer.py when all of them are there; the run as it was trained is not touched.
+"""
+
+import numpy as np
+
+from solar_tf.cli.programs import errors_explained, program
+from solar_tf.datasets.formats import open_source
+from solar_tf.datasets.source import concatenate
+from solar_tf.datasets.vocabulary import Vocabulary
+from solar_tf.errors import UserError
+from solar_tf.preprocessing import hashing
+from solar_tf.retrieval.encoder import Inputs
+from solar_tf.run.changes import changing, use_tuned
+from solar_tf.run.directory import atomic_folder, open_run, read_arrays
+from solar_tf.run.files import discard
+from solar_tf.run.index import open_index
+from solar_tf.run.weights import NAMES, load_weights, not_finite, save_weights, weight_shapes
+from solar_tf.runtime.console import progress, say, table
+from solar_tf.runtime.devices import load_tensorflow
+
+EPOCHS, REPLAY, LEARNING_RATE = 3, 4.0, 5e-4
+
+
+class Rows:
+    """Weighted, unhashed features and true labels of rows, both in CSR form."""
+
+    def __init__(self, splits, ids, values, label_splits, labels):
+        self.features, self.labels = (splits, ids, values), (label_splits, labels)
+
+    def __len__(self):
+        return len(self.labels[0]) - 1
+
+
+def tune(root, X, Y, epochs=EPOCHS, replay=REPLAY, learning_rate=LEARNING_RATE, seed=0):
+    """Tune all chunks of the run at `root` on new rows; returns the number of rows learned from.
+
+    X is a list of titles or a CSR matrix, Y the CSR arrays of their labels (splits, labels).
+    For each new row `replay` rows of the training data are learned from as well.
+    """
+    run = open_run(root)
+    if run.dataset["kind"] == "dense":
+        raise UserError(
+            f"{root}: a run of dense features, and only titles and sparse ones are tuned"
+        )
+    if epochs < 1 or replay < 0 or not learning_rate > 0:
+        raise UserError("tuning takes epochs and a learning rate above 0, and no negative replay")
+    chunks = run.choose_chunks()
+    with changing(run) as changes:
+        if len(Y[1]) and Y[1].max() >= changes.num_labels:
+            raise UserError(
+                f"label {Y[1].max()} is not below the {changes.num_labels} labels: add it first"
+            )
+        rows = _join(_new_rows(run, X, Y), _old_rows(run, round(replay * (len(Y[0]) - 1)), seed))
+        number = changes.next
+        discard(run.paths.tuned(number))
+        with progress(len(chunks) * epochs * len(rows), "tuning", "row") as bar:
+            for chunk in chunks:
+                weights = _tune_chunk(
+                    run, changes, chunk, rows, epochs, learning_rate, seed, bar.update
+                )
+                if bad := not_finite(weights):
+                    raise UserError(
+                        f"chunk {chunk}: {' and '.join(bad)} hold NaN or Inf: use a smaller "
+                        "learning rate"
+                    )
+                with atomic_folder(run.paths.tuned_chunk(number, chunk)) as folder:
+                    facts = {"chunk": chunk, "seed": run.seeds[chunk], "seconds": 0.0}
+                    save_weights(folder, weights, facts | {"tuned_rows": len(rows)})
+        use_tuned(run, changes, number)
+    return len(rows)
+
+
+def _new_rows(run, X, Y):
+    kind, weights = run.dataset["kind"], None
+    if run.paths.token_weights.exists():
+        weights = np.load(run.paths.token_weights, allow_pickle=False)
+    vocabulary = Vocabulary.load(run.paths.vocabulary) if kind == "text" else None
+    inputs = Inputs(run, kind, X, vocabulary, weights)
+    return Rows(inputs.splits, inputs.ids, inputs.values, *Y)
+
+
+def _old_rows(run, count, seed):
+    """So many training rows at random, from all shards alike."""
+    generator = np.random.default_rng([seed, 1])
+    total, shards = run.summary["train"]["rows"], range(run.summary["train"]["shards"])
+    chosen = np.sort(generator.permutation(total)[:count])
+    pieces, first = [], 0
+    for shard in shards:
+        arrays = read_arrays(run.paths.rows("train", shard), "preprocess.py")
+        size = len(arrays["label_splits"]) - 1
+        here = chosen[(chosen >= first) & (chosen < first + size)] - first
+        first += size
+        splits, places = _pick(arrays["feature_splits"], here)
+        features = splits, arrays["features"][places], arrays["values"][places]
+        splits, places = _pick(arrays["label_splits"], here)
+        pieces.append(Rows(*features, splits, arrays["labels"][places]))
+    return pieces
+
+
+def _pick(splits, rows):
+    """The CSR splits of some rows, and the places of their entries."""
+    counts = np.diff(splits)[rows]
+    new = np.concatenate([[0], np.cumsum(counts)])
+    return new, np.arange(new[-1]) + np.repeat(splits[rows] - new[:-1], counts)
+
+
+def _join(rows, others):
+    def join(pieces):
+        splits = np.concatenate([[0], *(np.diff(piece[0]) for piece in pieces)])
+        return np.cumsum(splits), *map(np.concatenate, list(zip(*pieces, strict=True))[1:])
+
+    pieces = [rows, *others]
+    return Rows(*join([p.features for p in pieces]), *join([p.labels for p in pieces]))
+
+
+def _tune_chunk(run, changes, chunk, rows, epochs, learning_rate, seed, report):
+    """The weights of one chunk after some epochs on the rows, by name."""
+    import tensorflow as tf
+
+    from solar_tf.training.model import ChunkModel
+
+    config = run.config
+    shapes = weight_shapes(config, run.input_dim)
+    weights = load_weights(changes.weights(run, chunk), shapes, mapped=True)
+    model = ChunkModel(config, run.input_dim, chunk, weights=weights)
+    model.make_moments()
+    splits, ids, values = rows.features
+    hashed = hashing.hash_ids(ids, run.seeds[chunk], config.feature_dim)
+    splits, ids, values = hashing.hash_features(splits, hashed, values)
+    buckets = open_index(run, chunk).label_buckets()
+    buckets = np.concatenate([buckets, changes.buckets[chunk]])
+    target_splits, targets = hashing.or_targets(rows.labels[0], buckets[rows.labels[1]])
+    generator = np.random.default_rng([seed, 2, chunk])
+    steps = epochs * -(-len(rows) // config.batch_size)
+    step = 0
+    for _ in range(epochs):
+        order = generator.permutation(len(rows))
+        for start in range(0, len(rows), config.batch_size):
+            batch = order[start : start + config.batch_size]
+            row_splits, places = _pick(splits, batch)
+            bucket_splits, target_places = _pick(target_splits, batch)
+            arrays = {
+                "ids": ids[places],
+                "values": values[places],
+                "row_splits": row_splits.astype(np.int32),
+                "buckets": targets[target_places],
+                "bucket_splits": bucket_splits.astype(np.int32),
+            }
+            tensors = {name: tf.constant(array) for name, array in arrays.items()}
+            model.train_batch(tensors, tf.constant(learning_rate * (1 - step / steps), tf.float32))
+            step += 1
+            report(len(batch))
+    return {name: model.state()[name].numpy() for name in NAMES}
+
+
+def main(arguments=None):
+    """Run the program; a UserError becomes one line and exit code 1."""
+    parser = program("solar_tf.catalogue.tuning", __doc__)
+    parser.add_argument("run", metavar="RUN", help="a trained run")
+    parser.add_argument("rows", metavar="ROWS", help="a file of new rows")
+    parser.add_argument("--epochs", type=int, default=EPOCHS, help=f"[{EPOCHS}]")
+    text = f"training rows learned from again, for each new one [{REPLAY:g}]"
+    parser.add_argument("--replay", type=float, default=REPLAY, help=text)
+    parser.add_argument("--learning_rate", type=float, default=LEARNING_RATE,
+                        help=f"at the start; falls to zero [{LEARNING_RATE:g}]")  # fmt: skip
+    args = parser.parse_args(arguments)
+    with errors_explained():
+        run = open_run(args.run)
+        source = open_source(args.rows)
+        if source.kind != run.dataset["kind"]:
+            raise UserError(f"{args.rows}: {source.kind} rows, for a run of {run.dataset['kind']}")
+        rows = concatenate(source.parse(block) for block in source.blocks(10_000))
+        X = rows.texts
+        if X is None:
+            import scipy.sparse
+
+            shape = len(rows), run.dataset["num_features"]
+            arrays = rows.values, rows.features, rows.feature_splits
+            X = scipy.sparse.csr_matrix(arrays, shape=shape)
+        load_tensorflow()
+        Y = rows.label_splits, rows.labels
+        count = tune(args.run, X, Y, args.epochs, args.replay, args.learning_rate)
+        say(table(("tuned", args.run), [("new rows", len(rows)), ("old rows", count - len(rows))]))
+        say(f"\nNext: infer.py --run {args.run}")
+
+
+if __name__ == "__main__":
+    main()

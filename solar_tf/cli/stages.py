@@ -1,0 +1,157 @@
+"""What the three stage programs share: flags, errors, and a quiet TensorFlow."""
+
+import dataclasses
+import os
+import re
+
+from absl import app, flags
+
+from solar_tf.cli.programs import errors_explained, stop
+from solar_tf.config import CHOICES, SolarConfig
+from solar_tf.errors import UserError
+from solar_tf.run.store import Store
+from solar_tf.run.urls import local_path, url_of
+from solar_tf.runtime.process import end_at_once, exit_when_terminated
+
+flags.disclaim_key_flags()  # flags defined here belong to the program, whose --help shows them
+
+
+def define_run_flag():
+    flags.DEFINE_string(
+        "run",
+        "run",
+        "The run directory, shared by all three stages: a path, or the URL of a store that fsspec "
+        "knows, such as s3://bucket/run.",
+    )
+
+
+def define_dataset_flags():
+    """A dataset with a card, or files of one's own, and the preset for it."""
+    define = flags.DEFINE_string
+    define("dataset", "debian", "A dataset with a card; ignored when --train is given.")
+    define("train", None, "Your own training rows, in place of --dataset.")
+    define("test", None, "Your own test rows; without them nothing is evaluated.")
+    define("labels", None, "Titles of your own labels, one a line.")
+    for split in ("train", "test"):
+        text = f"Labels of the --{split} rows, if in a file of their own, not found by its name."
+        define(f"{split}_labels", None, text)
+    define(
+        "filter",
+        None,
+        "Lines `row label` of what is not evaluated [default: filter_labels_test.txt beside "
+        "--test; --filter= for none].",
+    )
+    define("format", "auto", "Format of --train and --test, if not recognised.")
+    define("preset", None, "Configuration to start from [default: the dataset's own, or debian].")
+
+
+def open_dataset(name=None):
+    """The dataset that the flags name; `name` is what files of one's own are called."""
+    from solar_tf.datasets.dataset import open_files, open_named
+
+    given = flags.FLAGS
+    if not given.train:
+        return open_named(given.dataset)
+    roles = ("test", "labels", "format", "train_labels", "test_labels", "filter")
+    return open_files(given.train, **{role: given[role].value for role in roles}, name=name)
+
+
+def define_launcher_flags(gpus=False):
+    """Where the work is done: by processes here, or by a cluster's (docs/distributed.md)."""
+    flags.DEFINE_enum("launcher", "local", ["local", "ray"], "Processes here, or a Ray cluster.")
+    flags.DEFINE_string(
+        "address",
+        None,
+        "Of the Ray cluster, host:port [default: $RAY_ADDRESS, or Ray started here].",
+    )
+    flags.DEFINE_float("num_cpus", 1, "CPUs that Ray gives a task; its TensorFlow's threads.", 0.01)
+    if gpus:
+        flags.DEFINE_float("num_gpus", 0, "GPUs that Ray gives a task; 0.5 puts two on a GPU.", 0)
+
+
+def define_memory_flag():
+    text = "Most memory of the program and its workers, such as 4GB or 800MB [default: no limit]."
+    flags.DEFINE_string("max_memory", None, text)
+
+
+def max_memory():
+    """The bytes of --max_memory, or None."""
+    text = flags.FLAGS.max_memory
+    if text is None:
+        return None
+    if flags.FLAGS.launcher != "local":
+        raise UserError("--max_memory is for processes of this machine: tell Ray its own limit")
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(MB|GB|TB)\s*", text, re.IGNORECASE)
+    if not match:
+        raise UserError(f"--max_memory {text}: write it as 800MB or 4GB")
+    return float(match[1]) * {"MB": 1e6, "GB": 1e9, "TB": 1e12}[match[2].upper()]
+
+
+def define_config_flags():
+    """One flag per field of SolarConfig; unset flags leave the preset's value."""
+    for field in dataclasses.fields(SolarConfig):
+        text = f"{field.metadata['help']} [{field.metadata['source']}; default: the preset's]"
+        if field.name in CHOICES:
+            flags.DEFINE_enum(field.name, None, CHOICES[field.name], text)
+        else:
+            define = {int: flags.DEFINE_integer, float: flags.DEFINE_float}[field.type]
+            define(field.name, None, text)
+
+
+def config_flags():
+    """The hyper-parameters that were given by flag."""
+    given = {field.name: flags.FLAGS[field.name].value for field in dataclasses.fields(SolarConfig)}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def run_stage(main):
+    """Run `main()` after flag parsing; a UserError becomes one line and exit code 1."""
+
+    def guarded(argv):
+        if len(argv) > 1:
+            stop(f"{argv[1]!r} is not a flag: see {os.path.basename(argv[0])} --help")
+        exit_when_terminated()
+        with errors_explained():
+            if "run" in flags.FLAGS:
+                if url := url_of(flags.FLAGS.run):
+                    Store(url).connect()  # what it lacks is said before TensorFlow is loaded
+                flags.FLAGS.run = local_path(flags.FLAGS.run)
+            main()
+        end_at_once()
+
+    app.run(guarded)
+
+
+def parse_numbers(flag, words):
+    """The positive whole numbers of a list flag."""
+    if not words or not all(word.strip().isdecimal() and int(word) > 0 for word in words):
+        raise UserError(f"--{flag} {','.join(words)}: give whole numbers above 0, such as 100,50")
+    return [int(word) for word in words]
+
+
+def parse_chunks(text):
+    """The chunks of `3`, `0-3` or `0,2,5-7`, in order; None for None."""
+    if text is None:
+        return None
+    chunks = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,5})(?:-(\d{1,5}))?\s*", part)
+        if not match:
+            raise UserError(f"--chunks {text}: write it as 3, 0-3 or 0,2,5")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise UserError(f"--chunks {text}: {part} ends before it begins")
+        chunks.update(range(first, last + 1))
+    return sorted(chunks)
+
+
+def rankers_ahead(workers, max_memory):
+    """A context in which the processes of stage 3 load what ranks, beside TensorFlow.
+
+    That loads on one core and leaves the others free. How many processes a limit of memory allows
+    is not known so early: then none start.
+    """
+    from solar_tf.retrieval.rankers import get_ready
+    from solar_tf.runtime.workers import started_ahead
+
+    return started_ahead(workers if max_memory is None else 0, get_ready)

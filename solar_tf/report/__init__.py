@@ -1,1 +1,0 @@
-"""A run, or a whole reproduction, as one self-contained page: python -m solar_tf.report RUN."""

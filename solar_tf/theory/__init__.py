@@ -1,1 +1,0 @@
-"""What §3, §4 and appendix C of the paper claim, checked by numbers: python -m solar_tf.theory."""

@@ -1,0 +1,58 @@
+"""Checkpoints of a chunk in training: when one is due, how it is written and taken up.
+
+One is always whole: a new one is complete before the older ones go. Those of a large chunk have
+gigabytes, so that the end of an epoch gets one only if that is worth the time.
+"""
+
+import time
+
+from solar_tf.run.directory import atomic_folder
+from solar_tf.run.weights import load_weights, read_state, save_weights
+
+SHARE = 0.05  # of the time at the most goes into checkpoints at the ends of epochs
+QUICK = 0.1  # seconds; a checkpoint that takes less is never left out
+
+
+class Checkpoints:
+    """Those of one chunk, and the time since the last of them."""
+
+    def __init__(self, paths, chunk, most_seconds):
+        self.paths, self.chunk, self.most_seconds = paths, chunk, most_seconds
+        self.saved_at, self.took = time.perf_counter(), 0.0  # of the last one
+
+    def due(self):
+        """Whether there has to be one, also in the middle of an epoch."""
+        return time.perf_counter() - self.saved_at > self.most_seconds
+
+    def worthwhile(self):
+        """Whether there should be one at the end of an epoch."""
+        wait = self.took / SHARE if self.took > QUICK else 0.0
+        return time.perf_counter() - self.saved_at >= min(wait, self.most_seconds)
+
+    def save(self, step, arrays, facts):
+        """Write arrays by name and facts, then drop the older ones."""
+        began = time.perf_counter()
+        path = self.paths.checkpoint(self.chunk, step)
+        with atomic_folder(path) as folder:
+            save_weights(folder, arrays, facts | {"step": step})
+        self.paths.publish(path)
+        self.paths.drop(*self._kept()[:-1])
+        self.saved_at = time.perf_counter()
+        self.took = self.saved_at - began
+
+    def resume(self, variables):
+        """Assign the newest one to variables by name; returns its facts, None if there is none."""
+        elsewhere = self.paths.stored(self.paths.training(self.chunk))
+        self.paths.fetch(*elsewhere[-1:])
+        kept = self._kept()
+        if not kept:
+            return None
+        facts = read_state(kept[-1])
+        for name, variable in variables.items():
+            # One at a time: together they are as large as the model.
+            shapes = {name: tuple(variable.shape)}
+            variable.assign(load_weights(kept[-1], shapes)[name])
+        return facts
+
+    def _kept(self):
+        return sorted(self.paths.training(self.chunk).glob("step_*[0-9]"))

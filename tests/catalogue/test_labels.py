@@ -1,0 +1,171 @@
+"""Labels that come and go, through every program that looks at them."""
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import ROOT, SMALL, open_titles, stage
+
+from solar_tf import Solar, catalogue
+from solar_tf.errors import UserError
+from solar_tf.operations.check import check
+from solar_tf.preprocessing import hashing
+from solar_tf.retrieval.evaluation import infer
+from solar_tf.retrieval.searcher import open_searcher
+from solar_tf.run import changes
+from solar_tf.run.directory import read_arrays
+
+
+def command(*arguments):
+    command = [sys.executable, "-m", "solar_tf.catalogue.labels", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_labels_placed_by_content_are_found_and_those_by_hash_are_where_training_would_look(
+    changed_run,
+):
+    root = changed_run.paths.root
+    searcher = open_searcher(root)
+    new = catalogue.add_labels(root, ["a topic5 guide", "a topic9 guide"], share=1.0)
+    assert new.tolist() == [40, 41]
+    assert catalogue.add_labels(root, ["a topic5 book"], "hash").tolist() == [42]
+    assert searcher.num_labels == 40
+    assert searcher.reload() and not searcher.reload()
+    assert searcher.num_labels == 43
+    found = {hit.title: hit for hit in searcher.search("topic5", k=43, m=None)}
+    best = list(found.values())
+    assert {hit.label for hit in best[:2]} == {5, 40}
+    assert best[1].chunks == 3
+    assert found["a topic5 guide"].score > found["a topic5 book"].score
+    buckets = searcher._state.labels.label_buckets[:, 42]
+    assert buckets.tolist() == [hashing.hash_ids([42], seed, 24)[0] for seed in (0, 1, 2)]
+    assert check(root).problems == [] and check(root).others() == ([], [])
+
+
+def test_removed_labels_are_found_no_more(changed_run):
+    root = changed_run.paths.root
+    assert catalogue.remove_labels(root, [5, 5, 6]) == 2
+    assert catalogue.remove_labels(root, [6]) == 0
+    searcher = open_searcher(root)
+    for m in (7, None):
+        found = searcher.search_batch(["topic5 topic6", "topic7"], k=40, m=m)
+        assert not {5, 6} & {hit.label for hits in found for hit in hits}
+        assert found[1][0].label == 7
+    with pytest.raises(UserError, match="label 40 is not within 0 and 39"):
+        catalogue.remove_labels(root, [40])
+
+
+def test_many_alike_labels_do_not_pile_up(changed_run):
+    root = changed_run.paths.root
+    before = open_searcher(root).loads()
+    anywhere = {"choices": 24, "within": 0.0, "lift": 0.0, "share": 1.0}
+    catalogue.add_labels(root, ["topic5 topic9"] * 30, **anywhere)
+    added = open_searcher(root).loads() - before
+    assert added.sum() == 3 * 30 and added.max() < 10
+    catalogue.add_labels(root, ["topic5 topic9"] * 30, choices=1, share=1.0)
+    assert (open_searcher(root).loads() - before).max() >= 30
+
+
+def test_a_label_of_every_row_draws_no_new_ones_to_its_buckets(titles, tmp_path):
+    """Its buckets are the likeliest of any title, which says nothing about where that belongs."""
+    dataset = open_titles(titles)
+    texts, labels = dataset.train.read().texts, dataset.train.read()
+    rows = [labels.labels[a:b] for a, b in itertools.pairwise(labels.label_splits)]
+    run = tmp_path / "run"
+    solar = Solar(preset="debian", **SMALL | {"num_buckets": 60, "epochs": 12})
+    solar.fit(texts, [[*row, 40] for row in rows], [f"topic{i}" for i in range(41)], run=run)
+    common = solar.searcher.labels.label_buckets[:, 40]
+    assert (catalogue.usual_probabilities(solar.searcher)[range(3), common] == 1).all()
+    by_chance = catalogue.add_labels(run, ["topic7"], lift=0.0, choices=1, share=1.0)
+    by_lift = catalogue.add_labels(run, ["topic7"], choices=1, share=1.0)
+    solar.searcher.reload()
+    buckets = solar.searcher.labels.label_buckets
+    assert (buckets[:, by_chance[0]] == common).all()
+    assert (buckets[:, by_lift[0]] != common).all()
+    assert (buckets[:, by_lift[0]] == buckets[:, 7]).sum() >= 2
+
+
+def test_a_share_of_the_chunks_is_by_content_and_every_label_has_its_own(changed_run):
+    run = changed_run
+    by_hash = catalogue.place_by_hash(run, 40, 6)
+    searcher = open_searcher(run.paths.root)
+    for share, count in ((0, 0), (0.5, 2), (0.67, 3), (1, 3)):
+        buckets = np.full_like(by_hash, -1)
+        catalogue.place_by_content(searcher, ["topic5"] * 6, buckets, share=share)
+        chosen = buckets >= 0
+        assert (chosen.sum(axis=0) == count).all() and (chosen.sum(axis=1) == 2 * count).all()
+    with pytest.raises(UserError, match="from 0 to 1"):
+        catalogue.add_labels(run.paths.root, ["x"], share=2)
+
+
+def test_titles_without_a_known_word_are_placed_by_hash(changed_run):
+    catalogue.add_labels(changed_run.paths.root, ["unheard", "topic1"])
+    buckets = changes.read_delta(changed_run).buckets
+    np.testing.assert_array_equal(buckets[:, :1], catalogue.place_by_hash(changed_run, 40, 1))
+
+
+def test_infer_ranks_the_catalogue_as_it_is(changed_run):
+    root = changed_run.paths.root
+    options = {"top_buckets": (7,), "top_labels": 41, "scores": ("evidence",)}
+    before = infer(root, **options)
+    infer(root, **options)  # remembered
+    catalogue.add_labels(root, [f"topic{i}" for i in range(10)], share=1.0)
+    catalogue.remove_labels(root, [11])
+    after = infer(root, **options)
+    predictions = read_arrays(changed_run.paths.predictions(), "infer.py")
+    for name in ("full", "m=7"):
+        ids = predictions[f"{name}_evidence_ids"]
+        assert (ids >= 40).any() and not (ids == 11).any()
+    assert after[0]["candidates"] == 49 and before[0]["candidates"] == 40
+    searcher = open_searcher(root)
+    text = (changed_run.paths.root, "topic3 topic4")[1]
+    assert any(hit.label >= 40 for hit in searcher.search(text, k=5))
+
+
+def test_the_commands(changed_run, tmp_path):
+    root = changed_run.paths.root
+    (tmp_path / "titles.txt").write_text("all of topic3\nall of topic4\n")
+    done = command("add", root, tmp_path / "titles.txt")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "2 labels added: 40 to 41" in done.stdout and "Next: infer.py" in done.stdout
+    (tmp_path / "gone.txt").write_text("7\n\n 8\n")
+    assert (
+        "3 labels removed" in command("remove", root, "1", "--file", tmp_path / "gone.txt").stdout
+    )
+    assert "can be found     | 39" in command("list", root).stdout
+    assert "2 files of changes are one" in command("compact", root).stdout
+    assert "nothing to compact" in command("compact", root).stdout
+    shown = stage("infer", "--run", root, "--query", "topic3", "--top_buckets=7").stdout
+    assert "all of topic3" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("remove", "RUN"), "no labels to remove"),
+        (("remove", "RUN", "77"), "label 77 is not within 0 and 39"),
+        (("remove", "RUN", "--file", "FILE"), "FILE:1: 'x' is not a label's number"),
+        (("add", "RUN", "nowhere.txt"), "nowhere.txt"),
+        (("list", "nowhere"), "no run here"),
+    ],
+)
+def test_mistakes_are_one_line(trained, tmp_path, arguments, message):
+    (tmp_path / "f").write_text("x\n")
+    places = {"RUN": trained.paths.root, "FILE": tmp_path / "f"}
+    done = command(*(places.get(word, word) for word in arguments))
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert message.replace("FILE", str(tmp_path / "f")) in done.stderr
+
+
+def test_bad_arguments(trained, trained_runs):
+    root = trained.paths.root
+    with pytest.raises(UserError, match="by content or by hash"):
+        catalogue.add_labels(root, ["x"], "chance")
+    with pytest.raises(UserError, match="a bucket to choose"):
+        catalogue.add_labels(root, ["x"], choices=0)
+    with pytest.raises(UserError, match="titles: 1: a int, not a text"):
+        catalogue.add_labels(root, ["x", 1])
+    with pytest.raises(UserError, match="no run of titles"):
+        catalogue.add_labels(trained_runs["dense"].paths.root, ["x"])

@@ -1,0 +1,223 @@
+import hashlib
+import multiprocessing
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from solar_tf.errors import UserError
+from solar_tf.run.records import BUCKETS, DENSE, IDS, VALUES, encode, write_records
+from solar_tf.training.batches import read_batches
+from solar_tf.training.model import SPARSE_INPUTS, TARGETS
+
+ROWS_PER_FILE = (40, 1, 0, 37, 25)
+NUM_ROWS = sum(ROWS_PER_FILE)
+DIM = 6
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Row r holds r as its first token and bucket; other tokens, some rows without, follow."""
+    folder = tmp_path_factory.mktemp("files")
+    first = 0
+    for shard, count in enumerate(ROWS_PER_FILE):
+        rows = np.arange(first, first + count)
+        lengths = rows % 4
+        splits = np.concatenate([[0], np.cumsum(lengths)])
+        tokens = np.repeat(rows, lengths) + 1000 * (
+            np.arange(splits[-1]) - np.repeat(splits[:-1], lengths)
+        )
+        buckets = (np.arange(count + 1), rows)
+        columns = {IDS: (splits, tokens), VALUES: (splits, tokens / 8), BUCKETS: buckets}
+        write_records(folder / f"sparse_{shard}.tfrecord", columns)
+        write_records(folder / f"buckets_{shard}.tfrecord", {BUCKETS: buckets})
+        dense = np.repeat(rows, DIM) + np.tile(np.arange(DIM) / 8, count)
+        write_records(
+            folder / f"dense_{shard}.tfrecord", {DENSE: (np.arange(count + 1) * DIM, dense)}
+        )
+        first += count
+    shards = range(len(ROWS_PER_FILE))
+    return {
+        kind: [folder / f"{kind}_{k}.tfrecord" for k in shards]
+        for kind in ("sparse", "buckets", "dense")
+    }
+
+
+def to_numpy(dataset):
+    return [{name: tensor.numpy() for name, tensor in batch.items()} for batch in dataset]
+
+
+def row_numbers(dataset):
+    return [batch["buckets"].tolist() for batch in to_numpy(dataset)]
+
+
+def assert_same(some, others):
+    assert len(some) == len(others)
+    for one, other in zip(some, others, strict=True):
+        assert one.keys() == other.keys()
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("shuffle_rows", [1, 30, 1000])
+def test_every_row_comes_once_with_its_own_tokens(files, seed, shuffle_rows):
+    batches = to_numpy(read_batches(files["sparse"], 8, seed=seed, shuffle_rows=shuffle_rows))
+    assert [len(batch["row_splits"]) - 1 for batch in batches] == [8] * 12 + [NUM_ROWS % 8]
+    rows = np.concatenate([batch["buckets"] for batch in batches])
+    np.testing.assert_array_equal(np.sort(rows), np.arange(NUM_ROWS))
+    for batch in batches:
+        np.testing.assert_array_equal(np.diff(batch["bucket_splits"]), 1)
+        np.testing.assert_array_equal(np.diff(batch["row_splits"]), batch["buckets"] % 4)
+        np.testing.assert_array_equal(batch["values"], batch["ids"] / 8)
+        np.testing.assert_array_equal(
+            batch["ids"] % 1000, np.repeat(batch["buckets"], np.diff(batch["row_splits"]))
+        )
+
+
+def test_without_a_seed_rows_keep_the_order_of_the_files(files):
+    rows = np.concatenate(row_numbers(read_batches(files["sparse"], 8)))
+    np.testing.assert_array_equal(rows, np.arange(NUM_ROWS))
+
+
+def test_batches_fit_the_signature_of_the_model(files):
+    for batch in read_batches(files["sparse"], 8, seed=0):
+        assert batch.keys() == (SPARSE_INPUTS | TARGETS).keys()
+        for name, spec in (SPARSE_INPUTS | TARGETS).items():
+            assert spec.is_compatible_with(batch[name]), name
+            assert batch[name].device.endswith("CPU:0")
+
+
+def test_the_order_is_that_of_a_fixed_function(files):
+    """Models of the same seed stay the same from version to version."""
+    rows = np.concatenate(row_numbers(read_batches(files["sparse"], 8, seed=1, shuffle_rows=64)))
+    order = np.random.default_rng([1, 0])
+    shards = order.permutation(len(ROWS_PER_FILE))
+    key = order.integers(2**62)
+    starts = np.cumsum([0, *ROWS_PER_FILE])
+    expected = np.concatenate([np.arange(starts[k], starts[k + 1]) for k in shards])
+    for block in range(2):
+        part = expected[64 * block : 64 * (block + 1)]
+        part[:] = tf.random.experimental.stateless_shuffle(part, [key, block], alg="philox")
+    np.testing.assert_array_equal(rows, expected)
+
+
+def test_who_leaves_early_leaves_no_thread(files):
+    before = threading.active_count()
+    batches = read_batches(files["sparse"], 8, seed=0, shuffle_rows=16)
+    next(batches)
+    assert threading.active_count() > before
+    del batches
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("shuffle_rows", [16, 1000])
+def test_seed_and_epoch_decide_the_order(files, shuffle_rows):
+    def order(**options):
+        return row_numbers(read_batches(files["sparse"], 8, shuffle_rows=shuffle_rows, **options))
+
+    assert order(seed=1, epoch=0) == order(seed=1, epoch=0)
+    assert order(seed=1, epoch=0) != order(seed=1, epoch=1)
+    assert order(seed=1, epoch=0) != order(seed=2, epoch=0)
+
+
+def test_an_epoch_that_fits_the_buffer_is_shuffled_as_a_whole(files):
+    rows = np.concatenate(row_numbers(read_batches(files["sparse"], NUM_ROWS, seed=0)))
+    # Far apart in the files, as likely as not near in the batch: no trend is left.
+    assert abs(np.corrcoef(rows, np.arange(NUM_ROWS))[0, 1]) < 0.3
+    assert len(np.unique(rows[:20] // 20)) > 3
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+@pytest.mark.parametrize("shuffle_rows", [16, 1000])
+def test_skipping_continues_an_interrupted_epoch(files, seed, shuffle_rows):
+    options = {"seed": seed, "epoch": 2, "shuffle_rows": shuffle_rows}
+    unbroken = to_numpy(read_batches(files["sparse"], 8, **options))
+    for skip in (0, 1, 5, len(unbroken) - 1, len(unbroken)):
+        resumed = to_numpy(read_batches(files["sparse"], 8, skip=skip, **options))
+        assert_same(resumed, unbroken[skip:])
+
+
+def digest(paths, skip, global_seed):
+    tf.random.set_seed(global_seed)
+    batches = read_batches(paths, 8, seed=4, epoch=1, skip=skip, shuffle_rows=32)
+    content = [batch[name].tobytes() for batch in to_numpy(batches) for name in sorted(batch)]
+    return hashlib.sha256(b"".join(content)).hexdigest()
+
+
+def test_another_process_with_another_global_seed_sees_the_same_batches(files):
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        other = pool.apply(digest, (files["sparse"], 6, 99))
+    assert other == digest(files["sparse"], 6, 1)
+
+
+@pytest.mark.parametrize("seed", [None, 6])
+def test_dense_inputs_stay_with_their_buckets(files, seed):
+    dataset = read_batches(
+        files["buckets"], 8, seed=seed, shuffle_rows=24, dense_paths=files["dense"], dense_dim=DIM
+    )
+    batches = to_numpy(dataset)
+    rows = np.concatenate([batch["buckets"] for batch in batches])
+    dense = np.concatenate([batch["dense"] for batch in batches])
+    np.testing.assert_array_equal(np.sort(rows), np.arange(NUM_ROWS))
+    np.testing.assert_array_equal(dense, rows[:, None] + np.arange(DIM) / 8)
+
+
+def test_without_targets_there_are_inputs_alone(files):
+    dense = {"dense_paths": files["dense"], "dense_dim": DIM}
+    (batch,) = to_numpy(read_batches(files["buckets"], NUM_ROWS, targets=False, **dense))
+    assert batch.keys() == {"dense"}
+    np.testing.assert_array_equal(batch["dense"][:, 0], np.arange(NUM_ROWS))
+    (batch,) = to_numpy(read_batches(files["sparse"], NUM_ROWS, targets=False))
+    assert batch.keys() == {"ids", "values", "row_splits"}
+
+
+def test_dense_inputs_need_a_file_for_every_file_of_buckets(files):
+    with pytest.raises(ValueError, match="5 files of buckets, but 4 of dense"):
+        read_batches(files["buckets"], 8, dense_paths=files["dense"][1:], dense_dim=DIM)
+
+
+def damaged_copy(tmp_path, damage):
+    columns = {BUCKETS: (np.arange(101), np.arange(100))}
+    sound, bad = tmp_path / "sound.tfrecord", tmp_path / "bad.tfrecord"
+    write_records(sound, columns)
+    if damage == "cut":
+        encode(columns)[:-3].tofile(bad)
+    elif damage == "flipped":
+        data = encode(columns)
+        data[len(data) // 2] ^= 4
+        data.tofile(bad)
+    return [sound, bad]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "missing"])
+@pytest.mark.parametrize("seed", [None, 0])
+def test_damage_names_the_file_and_the_stage_to_run_again(tmp_path, damage, seed):
+    paths = damaged_copy(tmp_path, damage)
+    with pytest.raises(UserError, match=r"bad\.tfrecord: .*preprocess\.py"):
+        for _ in read_batches(paths, 8, seed=seed):
+            pass
+
+
+def test_rows_of_other_lengths_are_named(files, tmp_path):
+    path = tmp_path / "odd.tfrecord"
+    splits = np.arange(4) * DIM
+    write_records(path, {IDS: (splits, np.arange(18)), VALUES: (splits // 2, np.ones(9, "f4"))})
+    with pytest.raises(UserError, match=r"odd\.tfrecord: record 0 .*preprocess\.py"):
+        next(read_batches([files["sparse"][3], path], 100))
+    write_records(path, {DENSE: (np.array([0, DIM, DIM + 2]), np.ones(DIM + 2, "f4"))})
+    buckets = tmp_path / "buckets.tfrecord"
+    write_records(buckets, {BUCKETS: (np.arange(3), np.arange(2))})
+    with pytest.raises(UserError, match=r"odd\.tfrecord: record 1 .*preprocess\.py"):
+        next(read_batches([buckets], 100, dense_paths=[path], dense_dim=DIM))
+
+
+@pytest.mark.parametrize("missing", [1, 40])
+def test_other_numbers_of_rows_are_an_error(files, tmp_path, missing):
+    short = tmp_path / "short.tfrecord"
+    count = ROWS_PER_FILE[0] - missing
+    write_records(short, {DENSE: (np.arange(count + 1) * DIM, np.ones(count * DIM, "f4"))})
+    batches = read_batches(files["buckets"][:1], 8, dense_paths=[short], dense_dim=DIM)
+    with pytest.raises(UserError, match="other rows.*preprocess"):
+        list(batches)

@@ -1,0 +1,399 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from solar_tf.config import SolarConfig
+from solar_tf.run.weights import NAMES
+from solar_tf.runtime.devices import cpu_has_bfloat16
+from solar_tf.training.model import ChunkModel, Rows, inputs_of
+
+INPUT_DIM, HIDDEN_DIM, NUM_BUCKETS = 13, 7, 11
+RATE = tf.constant(1e-2)
+STILL = tf.constant(0.0)
+
+
+def make_model(chunk=0, dense=False, weights=None, mixed_precision=False, **changes):
+    config = SolarConfig(hidden_dim=HIDDEN_DIM, num_buckets=NUM_BUCKETS, **changes)
+    model = ChunkModel(
+        config, INPUT_DIM, chunk, dense=dense, weights=weights, mixed_precision=mixed_precision
+    )
+    model.make_moments()
+    return model
+
+
+def random_weights(seed=0):
+    generator = np.random.default_rng(seed)
+    shapes = [(INPUT_DIM, HIDDEN_DIM), HIDDEN_DIM, (HIDDEN_DIM, NUM_BUCKETS), NUM_BUCKETS]
+    return {
+        name: generator.normal(0, 0.7, shape).astype(np.float32)
+        for name, shape in zip(NAMES, shapes, strict=True)
+    }
+
+
+class Batch:
+    """Random rows, as the model takes them and as plain matrices; some are empty."""
+
+    def __init__(self, seed, size, dense=False, input_ids=INPUT_DIM):
+        generator = np.random.default_rng(seed)
+        tokens = [
+            generator.choice(input_ids, min(n, input_ids), False)
+            for n in generator.integers(0, 6, size)
+        ]
+        buckets = [
+            np.sort(generator.choice(NUM_BUCKETS, n, False)) for n in generator.integers(0, 4, size)
+        ]
+        if size > 2:
+            tokens[1], buckets[2] = tokens[1][:0], buckets[2][:0]
+        self.inputs, self.targets = np.zeros((size, INPUT_DIM)), np.zeros((size, NUM_BUCKETS))
+        values = []
+        for row in range(size):
+            values.append(generator.normal(0, 1, len(tokens[row])).astype(np.float32))
+            self.inputs[row, tokens[row]] = values[row]
+            self.targets[row, buckets[row]] = 1
+        self.touched = np.unique(np.concatenate(tokens))
+        self.tensors = {
+            "buckets": flat(buckets, np.int32),
+            "bucket_splits": splits(buckets),
+        }
+        if dense:
+            self.inputs = generator.normal(0, 1, (size, INPUT_DIM)).astype(np.float32)
+            self.tensors["dense"] = tf.constant(self.inputs)
+        else:
+            self.tensors |= {
+                "ids": flat(tokens, np.int32),
+                "values": flat(values, np.float32),
+                "row_splits": splits(tokens),
+            }
+
+
+def flat(lists, dtype):
+    return tf.constant(np.concatenate([*lists, []]).astype(dtype))
+
+
+def splits(lists):
+    return tf.constant(np.cumsum([0, *map(len, lists)]), tf.int32)
+
+
+class Oracle:
+    """The network as matrices in float64, its gradients by autodiff, Adam as its paper has it."""
+
+    def __init__(self, weights, lazy):
+        self.weights = {name: np.array(weight, np.float64) for name, weight in weights.items()}
+        self.moments = {name: np.zeros((2, *weight.shape)) for name, weight in weights.items()}
+        self.lazy, self.step = lazy, 0
+
+    def logits(self, weights, inputs, mask=1.0):
+        hidden = tf.nn.relu(inputs @ weights["hidden_kernel"] + weights["hidden_bias"])
+        return (hidden * mask) @ weights["output_kernel"] + weights["output_bias"]
+
+    def train(self, batch, rate, mask=1.0):
+        """One step; returns the loss before it."""
+        variables = {name: tf.Variable(weight) for name, weight in self.weights.items()}
+        with tf.GradientTape() as tape:
+            logits = self.logits(variables, tf.constant(batch.inputs, tf.float64), mask)
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(batch.targets, logits)
+            loss = tf.reduce_mean(tf.reduce_sum(losses, axis=1))
+        gradients = tape.gradient(loss, variables)
+        self.step += 1
+        for name, gradient in gradients.items():
+            rows = batch.touched if self.lazy and name == "hidden_kernel" else ...
+            self._adam(name, rows, gradient.numpy()[rows], rate)
+        return loss.numpy()
+
+    def _adam(self, name, rows, gradient, rate):
+        first, second = self.moments[name]
+        first[rows] = 0.9 * first[rows] + 0.1 * gradient
+        second[rows] = 0.999 * second[rows] + 0.001 * gradient**2
+        rate *= np.sqrt(1 - 0.999**self.step) / (1 - 0.9**self.step)
+        self.weights[name][rows] -= rate * first[rows] / (np.sqrt(second[rows]) + 1e-8)
+
+
+def assert_follows(model, oracle, batches, mask=lambda batch: 1.0):
+    for batch in batches:
+        factor = mask(batch)
+        loss = model.train_batch(batch.tensors, RATE)
+        assert float(loss) == pytest.approx(oracle.train(batch, RATE.numpy(), factor), rel=1e-5)
+    for name, weight in model.weights_by_name().items():
+        np.testing.assert_allclose(weight.numpy(), oracle.weights[name], rtol=1e-5, atol=1e-5)
+        for moment, expected in zip(model.moments[name], oracle.moments[name], strict=True):
+            np.testing.assert_allclose(moment.numpy(), expected, rtol=1e-4, atol=1e-6)
+
+
+def batches(dense=False):
+    """Of all sizes; the lower ids come up seldom, so that lazy Adam has rows to skip."""
+    sizes = (8, 5, 1, 16, 3, 3)
+    return [
+        Batch(i, size, dense, input_ids=INPUT_DIM if i % 3 == 0 else 6)
+        for i, size in enumerate(sizes)
+    ]
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "lazy_adam"])
+def test_steps_on_sparse_inputs_equal_autodiff_and_plain_adam(optimizer):
+    model = make_model(weights=random_weights(), optimizer=optimizer)
+    assert_follows(model, Oracle(random_weights(), optimizer == "lazy_adam"), batches())
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "lazy_adam"])
+def test_steps_on_dense_inputs_equal_autodiff_and_plain_adam(optimizer):
+    model = make_model(weights=random_weights(), optimizer=optimizer, dense=True)
+    assert_follows(model, Oracle(random_weights(), lazy=False), batches(dense=True))
+
+
+def test_steps_with_dropout_equal_autodiff_under_the_same_masks():
+    model = make_model(weights=random_weights(), optimizer="adam", dropout=0.4)
+
+    def mask(batch):
+        seed = [model.noise_seed, 2 * int(model.step) + 1]
+        kept = tf.random.stateless_uniform((len(batch.inputs), HIDDEN_DIM), seed) >= 0.4
+        return kept.numpy() / 0.6
+
+    assert_follows(model, Oracle(random_weights(), lazy=False), batches(), mask)
+
+
+def test_lazy_adam_leaves_untouched_rows_and_their_moments_alone():
+    model = make_model(weights=random_weights())
+    model.train_batch(Batch(0, 30).tensors, RATE)
+    before = {name: value.numpy() for name, value in model.state().items()}
+    batch = Batch(1, 4, input_ids=5)
+    model.train_batch(batch.tensors, RATE)
+    untouched = np.setdiff1d(np.arange(INPUT_DIM), batch.touched)
+    assert len(untouched) >= INPUT_DIM - 5
+    for name in ("hidden_kernel", "hidden_kernel.m", "hidden_kernel.v"):
+        changed = model.state()[name].numpy() != before[name]
+        assert not changed[untouched].any()
+        assert changed[batch.touched].any()
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_the_loss_is_sigmoid_cross_entropy_summed_over_buckets_and_averaged_over_rows(dense):
+    model = make_model(weights=random_weights(), dense=dense)
+    for batch in batches(dense):
+        logits = model(inputs_of(batch.tensors))
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(batch.targets.astype(np.float32), logits)
+        expected = float(tf.reduce_sum(losses)) / len(batch.targets)
+        assert float(model.train_batch(batch.tensors, STILL)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("bias", [-100, -30, 30, 100])
+def test_extreme_logits_give_a_finite_loss_and_finite_weights(bias):
+    weights = random_weights() | {"output_bias": np.full(NUM_BUCKETS, bias, np.float32)}
+    model = make_model(weights=weights)
+    batch = Batch(0, 8)
+    loss = float(model.train_batch(batch.tensors, RATE))
+    if bias < 0:  # what the ones cost is exact
+        logits = Oracle(weights, False).logits(Oracle(weights, False).weights, batch.inputs)
+        expected = np.sum(-logits.numpy() * batch.targets) / len(batch.targets)
+        assert loss == pytest.approx(expected, rel=1e-4)
+    assert np.isfinite(loss)
+    assert all(np.isfinite(value.numpy()).all() for value in model.state().values())
+
+
+def test_a_batch_without_any_tokens_or_targets_trains_the_biases_only():
+    model = make_model(weights=random_weights())
+    nothing = tf.zeros([0], tf.int32)
+    batch = {
+        "ids": nothing,
+        "values": tf.zeros([0]),
+        "row_splits": tf.zeros([4], tf.int32),
+        "buckets": nothing,
+        "bucket_splits": tf.zeros([4], tf.int32),
+    }
+    model.train_batch(batch, RATE)
+    start = random_weights()
+    np.testing.assert_array_equal(model.hidden_kernel.numpy(), start["hidden_kernel"])
+    assert (model.output_bias.numpy() < start["output_bias"]).all()
+
+
+# The forward pass.
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_probabilities_are_the_sigmoid_of_the_plain_network(dense):
+    model = make_model(weights=random_weights(), dense=dense, dropout=0.5, input_dropout=0.5)
+    oracle = Oracle(random_weights(), lazy=False)
+    for batch in batches(dense):
+        expected = tf.sigmoid(oracle.logits(oracle.weights, batch.inputs)).numpy()
+        actual = model.probabilities(inputs_of(batch.tensors)).numpy()
+        np.testing.assert_allclose(actual, expected, rtol=1e-5)
+
+
+def test_the_inputs_of_a_batch_are_all_but_its_targets():
+    batch = Batch(0, 4).tensors
+    assert inputs_of(batch).keys() == {"ids", "values", "row_splits"}
+    assert inputs_of(Batch(0, 4, dense=True).tensors).keys() == {"dense"}
+
+
+def test_tokens_that_occur_twice_in_a_row_add_up():
+    model = make_model(weights=random_weights())
+    twice = {"ids": [3, 5, 3], "values": [1.0, 2.0, 0.5], "row_splits": [0, 3]}
+    once = {"ids": [3, 5], "values": [1.5, 2.0], "row_splits": [0, 2]}
+    one, other = (
+        model.probabilities({name: tf.constant(value) for name, value in inputs.items()})
+        for inputs in (twice, once)
+    )
+    np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_batches_of_any_size_are_traced_once(dense):
+    model = make_model(dense=dense, dropout=0.5, input_dropout=0.5)
+    graphs = set()
+    for batch in batches(dense):
+        model.train_batch(batch.tensors, RATE)
+        model.probabilities(inputs_of(batch.tensors))
+        graphs |= {id(model.train_batch.graph), id(model.probabilities.graph)}
+    assert len(graphs) == 2
+    assert int(model.step) == len(batches())
+
+
+# Chance.
+
+
+def state_after(model, some_batches):
+    for batch in some_batches:
+        model.train_batch(batch.tensors, RATE)
+    return {name: value.numpy() for name, value in model.state().items()}
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+
+
+NOISY = {"dropout": 0.5, "input_dropout": 0.3}
+
+
+def test_training_repeats_itself_bit_for_bit():
+    assert_same(
+        state_after(make_model(**NOISY), batches()), state_after(make_model(**NOISY), batches())
+    )
+
+
+def test_a_model_taken_up_from_its_state_and_step_ends_bit_for_bit_the_same():
+    first, resumed = make_model(**NOISY), make_model(**NOISY)
+    state = state_after(first, batches()[:3])
+    for name, variable in resumed.state().items():
+        variable.assign(state[name])
+    resumed.step.assign(3)
+    assert_same(state_after(first, batches()[3:]), state_after(resumed, batches()[3:]))
+
+
+def test_rows_of_variables_are_those_of_the_whole():
+    model = make_model()
+    whole = state_after(model, batches()[:2])
+    for name, variable in model.state().items():
+        rows = Rows(variable)
+        assert (len(rows), rows.shape) == (len(whole[name]), whole[name].shape)
+        for part in (slice(2, 5), slice(0, 99)):
+            np.testing.assert_array_equal(rows[part], whole[name][part], strict=True)
+
+
+def test_weights_differ_between_seeds_and_chunks_and_layers_but_not_between_calls():
+    kernels = [
+        make_model(seed=seed, chunk=chunk).hidden_kernel.numpy()
+        for seed, chunk in ((0, 0), (0, 1), (1, 0), (1, 1))
+    ]
+    assert len({kernel.tobytes() for kernel in kernels}) == 4
+    np.testing.assert_array_equal(make_model(seed=0, chunk=1).hidden_kernel.numpy(), kernels[1])
+    square = ChunkModel(SolarConfig(hidden_dim=9, num_buckets=9), 9, 0)
+    assert (square.hidden_kernel.numpy() != square.output_kernel.numpy()).all()
+
+
+def test_kernels_start_from_a_truncated_normal_and_biases_from_zero():
+    model = ChunkModel(SolarConfig(hidden_dim=100, num_buckets=300, init_stddev=0.2), 300, 0)
+    for kernel in (model.hidden_kernel.numpy(), model.output_kernel.numpy()):
+        assert kernel.mean() == pytest.approx(0, abs=0.005)
+        assert kernel.std() == pytest.approx(0.2, rel=0.15)
+        assert np.abs(kernel).max() <= 0.4 / 0.87962566  # two deviations, as Keras counts them
+    assert not model.hidden_bias.numpy().any()
+    assert not model.output_bias.numpy().any()
+
+
+def test_weights_of_another_shape_are_refused():
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
+        make_model(weights=random_weights() | {"output_bias": np.zeros(NUM_BUCKETS + 1, "f4")})
+
+
+@pytest.mark.parametrize("changes", [{"dropout": 0.5}, {"input_dropout": 0.5}])
+def test_dropout_draws_anew_at_every_step_and_for_every_chunk(changes):
+    batch = Batch(0, 16).tensors
+    models = [make_model(chunk, weights=random_weights(), **changes) for chunk in (0, 1)]
+    losses = [float(model.train_batch(batch, STILL)) for model in models for _ in range(4)]
+    assert len({*losses}) == 8
+
+
+@pytest.mark.parametrize(("dense", "changes"), [(False, {}), (True, {"input_dropout": 0.5})])
+def test_without_dropout_steps_that_learn_nothing_have_one_loss(dense, changes):
+    """Input dropout is of tokens, and dense inputs have none."""
+    model = make_model(weights=random_weights(), dense=dense, **changes)
+    batch = Batch(0, 16, dense).tensors
+    assert len({float(model.train_batch(batch, STILL)) for _ in range(3)}) == 1
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_a_dropout_mask_drops_its_share_and_keeps_the_mean(rate):
+    mask = ChunkModel._dropout_mask([1000, 400], rate, [1, 2]).numpy()
+    assert mask.mean() == pytest.approx(1, abs=0.02)
+    assert (mask == 0).mean() == pytest.approx(rate, abs=0.005)
+    np.testing.assert_allclose(np.unique(mask), [0, 1 / (1 - rate)], rtol=1e-6)
+
+
+def test_input_dropout_keeps_the_mean_of_what_the_hidden_layer_sums():
+    """A network that is linear on one positive token: its mean logit survives dropout."""
+    weights = {
+        "hidden_kernel": np.ones((INPUT_DIM, HIDDEN_DIM), np.float32),
+        "hidden_bias": np.zeros(HIDDEN_DIM, np.float32),
+        "output_kernel": np.full((HIDDEN_DIM, NUM_BUCKETS), -1 / HIDDEN_DIM, np.float32),
+        "output_bias": np.full(NUM_BUCKETS, -20, np.float32),
+    }
+    model = make_model(weights=weights, input_dropout=0.25)
+    rows = 20_000
+    batch = {
+        "ids": tf.zeros(rows, tf.int32),
+        "values": tf.ones(rows),
+        "row_splits": tf.range(rows + 1),
+        "buckets": tf.zeros(rows, tf.int32),
+        "bucket_splits": tf.range(rows + 1),
+    }
+    # So far below zero the loss of a one is minus its logit, that of the zeros is nothing.
+    assert float(model.train_batch(batch, STILL)) == pytest.approx(21, abs=0.02)
+
+
+# The rest.
+
+
+def test_mixed_precision_multiplies_in_bfloat16_and_keeps_float32_weights():
+    """Traced, not run: not every CPU that claims bfloat16 survives it."""
+    model = make_model(mixed_precision=True)
+    for function in (model.train_batch, model.probabilities):
+        graph = function.graph
+        nodes = [node for node in graph.get_operations() if node.type == "MatMul"]
+        assert nodes
+        assert {node.outputs[0].dtype for node in nodes} == {tf.bfloat16}
+    assert {value.dtype for value in model.state().values()} == {tf.float32}
+
+
+@pytest.mark.skipif(not cpu_has_bfloat16(), reason="a CPU that is slow at bfloat16, or crashes")
+def test_mixed_precision_learns_the_same_within_its_precision():
+    full, mixed = (
+        make_model(weights=random_weights(), mixed_precision=mixed) for mixed in (False, True)
+    )
+    losses = [
+        [float(model.train_batch(Batch(step % 4, 20).tensors, RATE)) for step in range(40)]
+        for model in (full, mixed)
+    ]
+    assert losses[0] != losses[1]
+    np.testing.assert_allclose(*losses, rtol=0.03)
+    assert losses[1][-1] < 0.7 * losses[1][0]
+
+
+def test_full_precision_multiplies_in_float32():
+    graph = make_model().train_batch.graph
+    types = {op.outputs[0].dtype for op in graph.get_operations() if op.type == "MatMul"}
+    assert types == {tf.float32}
+
+
+def test_the_state_is_every_weight_and_its_two_moments():
+    assert {*make_model().state()} == {name + part for name in NAMES for part in ("", ".m", ".v")}
