@@ -16,6 +16,7 @@ import numpy as np
 from common import faster, machine, median_time, print_rows, write_results
 
 from solar_tf.run import records
+from solar_tf.runtime.ragged import row_splits
 
 BATCH = 1000
 KINDS = {records.IDS: "int64", records.VALUES: "float32", records.BUCKETS: "int64"}
@@ -25,7 +26,7 @@ def random_columns(num_rows, seed=0):
     generator = np.random.default_rng(seed)
 
     def splits(mean):
-        return np.concatenate([[0], np.cumsum(generator.poisson(mean, num_rows))])
+        return row_splits(generator.poisson(mean, num_rows))
 
     tokens, targets = splits(9), splits(4)
     return {

@@ -34,6 +34,7 @@ from solar_tf.retrieval import metrics
 from solar_tf.run.files import read_arrays, write_json
 from solar_tf.runtime.console import say, table
 from solar_tf.runtime.devices import load_tensorflow
+from solar_tf.runtime.ragged import row_splits
 
 REPLAY = 1.0  # rows of the old training data for each row that names a new label
 RANKED = 110  # labels of a query, of which a few may go
@@ -106,12 +107,12 @@ class Truth:
         of_row = np.repeat(np.arange(len(self.splits) - 1), np.diff(self.splits))
         kept = queries[of_row] & (True if only is None else only)
         counts = np.bincount(of_row[kept], minlength=len(queries))[queries]
-        return np.concatenate([[0], np.cumsum(counts)]), self.labels[kept]
+        return row_splits(counts), self.labels[kept]
 
     def without_own(self, ids):
         """Rankings without the labels that have the query's own title."""
         own = [self.titles.get(text, ()) for text in self.texts]
-        splits = np.concatenate([[0], np.cumsum([*map(len, own)])])
+        splits = row_splits([*map(len, own)])
         labels = np.array([label for labels in own for label in labels], np.int64)
         return metrics.filter_pairs(ids, np.zeros(ids.shape, np.float32), splits, labels)[0]
 

@@ -20,6 +20,7 @@ from solar_tf.baselines.inputs import csr_arrays
 from solar_tf.baselines.interface import Settings, setting
 from solar_tf.baselines.neighbours import NeighbourBaseline, label_neighbours, unit_rows
 from solar_tf.baselines.units import assign, train_units
+from solar_tf.runtime.ragged import row_splits
 
 MOST_MEMBERS = 200  # of a label, looked at for one row's neighbours
 CROWDED = 2.0  # times the mean size is the most rows that a part may have
@@ -73,7 +74,7 @@ class AnnexML(NeighbourBaseline):
             )
         parts = assign(inputs @ units, CROWDED * len(data.train) / num_parts)
         order = np.argsort(parts, kind="stable")
-        splits = np.concatenate([[0], np.cumsum(np.bincount(parts, minlength=num_parts))])
+        splits = row_splits(np.bincount(parts, minlength=num_parts))
         columns, weights, embeddings = [], [], []
         for part in range(num_parts):
             members = order[splits[part] : splits[part + 1]]

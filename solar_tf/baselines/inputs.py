@@ -18,6 +18,7 @@ from solar_tf.preprocessing.features import scale_rows
 from solar_tf.retrieval.metrics import inverse_propensity
 from solar_tf.run import records
 from solar_tf.run.directory import open_run, read_arrays
+from solar_tf.runtime.ragged import row_splits
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def _read_split(run, split, in_order=False):
 
     def joined(splits, columns, values, width):
         counts = np.concatenate([np.diff(piece[splits]) for piece in pieces])
-        splits = np.concatenate([[0], np.cumsum(counts)])
+        splits = row_splits(counts)
         columns = np.concatenate([piece[columns] for piece in pieces])
         if values is None:
             return _matrix(*_ones(splits, columns), width)

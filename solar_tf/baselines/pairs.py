@@ -13,6 +13,7 @@ from numba import njit
 from solar_tf.baselines.inputs import csr_arrays
 from solar_tf.baselines.interface import Settings, setting
 from solar_tf.errors import UserError
+from solar_tf.runtime.ragged import row_splits
 
 compiled = njit(nogil=True, cache=True)
 
@@ -59,7 +60,7 @@ class Pairs:
         self._keys = self.rows << 32 | self.labels  # sorted, as labels are within their rows
         by_label = np.argsort(self.labels, kind="stable")
         label_counts = np.bincount(self.labels, minlength=data.num_labels)
-        self._member_splits = np.concatenate([[0], np.cumsum(label_counts)])
+        self._member_splits = row_splits(label_counts)
         self._members = self.rows[by_label]
         self._places = np.full(data.num_labels, -1, np.int32)  # scratch of `_co_occurrence`
         per_epoch = len(self.rows) if settings.pairs == "all" else np.count_nonzero(counts)
@@ -132,7 +133,7 @@ def stack_rows(*parts):
     chosen = [matrix[rows] for matrix, rows in parts]
     counts = np.concatenate([np.diff(matrix.indptr) for matrix in chosen])
     return (
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        row_splits(counts).astype(np.int32),
         np.concatenate([matrix.indices for matrix in chosen]).astype(np.int32),
         np.concatenate([matrix.data for matrix in chosen]).astype(np.float32),
     )

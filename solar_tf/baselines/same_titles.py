@@ -10,6 +10,7 @@ import numpy as np
 
 from solar_tf.baselines.interface import Baseline
 from solar_tf.retrieval.metrics import filter_pairs
+from solar_tf.runtime.ragged import row_splits
 
 _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitmix64
 
@@ -41,7 +42,7 @@ def without_same_titles(search, keys, label_keys, k):
     order = np.argsort(label_keys, kind="stable")
     first, last = (np.searchsorted(label_keys, keys, side, order) for side in ("left", "right"))
     counts = last - first
-    splits = np.concatenate([[0], np.cumsum(counts)])
+    splits = row_splits(counts)
     places = np.arange(splits[-1]) + np.repeat(first - splits[:-1], counts)
     wanted = min(k + int(counts.max(initial=0)), len(label_keys))
     ids, scores = filter_pairs(*search(wanted), splits, order[places])

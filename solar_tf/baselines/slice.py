@@ -25,6 +25,7 @@ from solar_tf.baselines.votes import best_labels
 from solar_tf.preprocessing.clusters import balanced_clusters
 from solar_tf.preprocessing.features import scale_rows
 from solar_tf.runtime.console import progress
+from solar_tf.runtime.ragged import row_splits
 
 PAIRS_PER_BLOCK = 20_000_000  # of a label and a row near it; bounds memory
 ROWS_PER_SEARCH = 2_000
@@ -114,7 +115,7 @@ class Slice(Baseline):
             for first, last in itertools.pairwise(borders.tolist()):
 
                 def train(first=first, last=last):
-                    splits = np.concatenate([[0], np.cumsum(counts[first:last])])
+                    splits = row_splits(counts[first:last])
                     rows = gather_near(near, first, last, splits)
                     block = np.zeros((last - first, inputs.shape[1]), np.float32)
                     members = positives[first:last]

@@ -24,6 +24,7 @@ from solar_tf.run.index import open_index
 from solar_tf.run.weights import NAMES, load_weights, not_finite, save_weights, weight_shapes
 from solar_tf.runtime.console import progress, say, table
 from solar_tf.runtime.devices import load_tensorflow
+from solar_tf.runtime.ragged import row_splits
 
 EPOCHS, REPLAY, LEARNING_RATE = 3, 4.0, 5e-4
 
@@ -107,7 +108,7 @@ def _old_rows(run, count, seed):
 def _pick(splits, rows):
     """The CSR splits of some rows, and the places of their entries."""
     counts = np.diff(splits)[rows]
-    new = np.concatenate([[0], np.cumsum(counts)])
+    new = row_splits(counts)
     return new, np.arange(new[-1]) + np.repeat(splits[rows] - new[:-1], counts)
 
 

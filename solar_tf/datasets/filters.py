@@ -10,6 +10,7 @@ import numpy as np
 
 from solar_tf.datasets.source import fail, merge_duplicates
 from solar_tf.datasets.streams import block_bytes, line_blocks
+from solar_tf.runtime.ragged import row_splits
 
 NAME = "filter_labels_test.txt"  # as the XML-Repo calls it, beside the test rows
 _LINE = rb"[ \t]*[0-9]{1,10}[ \t]+[0-9]{1,10}[ \t]*\n"
@@ -37,5 +38,5 @@ def read_label_filter(path, num_rows, num_labels):
         pieces.append(pairs)
     rows, labels = np.concatenate(pieces).T
     order = np.argsort(rows, kind="stable")
-    splits = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=num_rows))])
+    splits = row_splits(np.bincount(rows, minlength=num_rows))
     return merge_duplicates(splits, labels[order].astype(np.int32))[:2]

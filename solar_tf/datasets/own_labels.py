@@ -6,6 +6,7 @@ from collections import defaultdict
 import numpy as np
 
 from solar_tf.datasets.source import merge_duplicates
+from solar_tf.runtime.ragged import row_splits
 
 
 def index_titles(titles):
@@ -27,7 +28,7 @@ def add_own_labels(rows, index):
     counts = np.diff(rows.label_splits)
     owners = np.repeat(np.tile(np.arange(len(own)), 2), np.concatenate([counts, added]))
     labels = np.concatenate([rows.labels, np.array([i for few in own for i in few], np.int32)])
-    splits = np.concatenate([[0], np.cumsum(counts + added)])
+    splits = row_splits(counts + added)
     order = np.argsort(owners, kind="stable")
     splits, labels, _, _ = merge_duplicates(splits, labels[order])
     return dataclasses.replace(rows, label_splits=splits, labels=labels)

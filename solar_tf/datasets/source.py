@@ -12,6 +12,7 @@ from typing import ClassVar, NoReturn
 import numpy as np
 
 from solar_tf.errors import UserError
+from solar_tf.runtime.ragged import row_splits
 
 ID_LIMIT = 2**31 - 1  # labels and features are int32
 COUNT_LIMIT = 2**28  # of different labels or features: there are arrays of that length
@@ -167,7 +168,7 @@ def merge_duplicates(splits, ids, values=None):
             sums = np.add.reduceat(values[order], first, dtype=np.float64)
             values = sums.astype(values.dtype)
     kept = np.bincount(rows[order][first], minlength=num_rows)
-    splits = np.concatenate([[0], np.cumsum(kept)])
+    splits = row_splits(kept)
     return splits, ids[order][first], values, len(ids) - len(first)
 
 

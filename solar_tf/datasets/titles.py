@@ -9,6 +9,7 @@ import numpy as np
 
 from solar_tf.datasets.source import ID_LIMIT, Rows, Source, fail, merge_duplicates, quote
 from solar_tf.datasets.streams import decode, head, line_blocks
+from solar_tf.runtime.ragged import row_splits
 
 ROW = "write rows as `label,label<TAB>text`"
 
@@ -61,7 +62,7 @@ def check_label(path, line, label, num_labels):
 
 def text_rows(counts, labels, texts):
     """Rows of texts from the number of labels of each and all their labels."""
-    splits = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    splits = row_splits(counts)
     splits, labels, _, repeats = merge_duplicates(splits, labels.astype(np.int32))
     return Rows(splits, labels, texts=texts, num_duplicate_labels=repeats)
 

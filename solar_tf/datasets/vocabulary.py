@@ -10,6 +10,7 @@ import numpy as np
 from solar_tf.datasets.source import fail, merge_duplicates
 from solar_tf.datasets.streams import decode, line_blocks
 from solar_tf.run.directory import atomic_write
+from solar_tf.runtime.ragged import row_splits
 
 _WORDS = re.compile(r"\w+")  # letters and digits of any script, and underscores
 _WORDS_AND_ENDS = re.compile(r"\w+|\n")
@@ -99,7 +100,7 @@ class Vocabulary:
         ids, rows = _token_ids(texts, lambda tokens: map(self._ids.get, tokens, repeat(UNKNOWN)))
         known = ids != UNKNOWN
         counts = np.bincount(rows[known], minlength=len(texts))
-        return np.concatenate([[0], np.cumsum(counts)]), ids[known].astype(np.int32)
+        return row_splits(counts), ids[known].astype(np.int32)
 
     def encode(self, texts):
         """Bags of words as CSR: splits int64 [n + 1], ids int32 and counts float32.

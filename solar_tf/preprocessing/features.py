@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from solar_tf.runtime.ragged import row_numbers
+
 
 def inverse_frequencies(frequencies, num_rows, power=1.0):
     """IDF of every feature from the number of training rows that have it, [F] float32.
@@ -21,7 +23,7 @@ def weigh(splits, ids, values, config, weights=None):
     if config.weighting == "counts":
         return values
     values = values * weights[ids]
-    rows = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
+    rows = row_numbers(splits)
     lengths = np.sqrt(np.bincount(rows, weights=np.square(values, dtype=np.float64)))
     scale = config.feature_scale / np.where(lengths > 0, lengths, 1)
     return (values * scale[rows]).astype(np.float32)

@@ -18,6 +18,7 @@ from solar_tf.preprocessing.clusters import balanced_clusters
 from solar_tf.preprocessing.features import scale_rows, weigh
 from solar_tf.preprocessing.scan import shard_blocks
 from solar_tf.runtime.console import progress
+from solar_tf.runtime.ragged import row_numbers
 from solar_tf.runtime.workers import run_tasks
 
 HEAVIEST = 16  # features of a row that count; bounds the memory of profiles
@@ -68,7 +69,7 @@ def sum_by_label(inputs, label_splits, labels, num_labels):
 
 def heaviest(splits, ids, values, num_features):
     """The CSR matrix [n, F] of rows, each with at most HEAVIEST of its features."""
-    rows = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
+    rows = row_numbers(splits)
     order = np.lexsort((-values, rows))
     places = np.arange(len(rows)) - splits[:-1][rows]  # in the row, by weight
     kept = order[places < HEAVIEST]

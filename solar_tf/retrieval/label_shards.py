@@ -11,6 +11,7 @@ import numpy as np
 
 from solar_tf.retrieval.ranking import decode_keys, encode_keys
 from solar_tf.run.index import InvertedIndex
+from solar_tf.runtime.ragged import row_splits
 
 
 def label_ranges(num_labels, num_shards):
@@ -23,7 +24,7 @@ def label_ranges(num_labels, num_shards):
 def shard_index(index, low, high):
     """The inverted index of the labels low to high - 1, numbered from 0."""
     inside = (index.labels >= low) & (index.labels < high)
-    before = np.concatenate([[0], np.cumsum(inside)])  # labels inside, before each place
+    before = row_splits(inside)  # labels inside, before each place
     offsets = before[index.offsets].astype(np.uint32)
     return InvertedIndex(offsets, index.labels[inside] - np.int32(low))
 

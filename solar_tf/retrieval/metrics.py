@@ -12,6 +12,7 @@ authors do: the two differ wherever a query has fewer than k true labels.
 import numpy as np
 
 from solar_tf.datasets.cards import PROPENSITY_DEFAULT
+from solar_tf.runtime.ragged import row_splits
 
 PADDING = -1
 PAIRS_PER_BLOCK = 4096  # of a query and a true label; their rankings fit the cache
@@ -137,4 +138,4 @@ def without_pairs(splits, labels, filter_splits, filtered_labels):
     keys = np.repeat(rows, np.diff(splits)) + labels
     kept = ~np.isin(keys, np.repeat(rows, np.diff(filter_splits)) + filtered_labels)
     counts = np.bincount(keys[kept] >> 32, minlength=len(rows))
-    return np.concatenate([[0], np.cumsum(counts)]), labels[kept]
+    return row_splits(counts), labels[kept]

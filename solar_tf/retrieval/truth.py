@@ -4,6 +4,7 @@ import numpy as np
 
 from solar_tf.retrieval.metrics import without_pairs
 from solar_tf.run.directory import read_arrays
+from solar_tf.runtime.ragged import row_splits
 
 
 def true_labels(run):
@@ -13,7 +14,7 @@ def true_labels(run):
     pieces = [read_arrays(path, "preprocess.py") for path in paths]
     counts = np.concatenate([np.diff(piece["label_splits"]) for piece in pieces])
     labels = np.concatenate([piece["labels"] for piece in pieces])
-    return without_pairs(np.concatenate([[0], np.cumsum(counts)]), labels, *removed_labels(run))
+    return without_pairs(row_splits(counts), labels, *removed_labels(run))
 
 
 def removed_labels(run):

@@ -21,6 +21,7 @@ import numpy as np
 
 from solar_tf.errors import UserError
 from solar_tf.run.files import atomic_write
+from solar_tf.runtime.ragged import row_splits
 
 FORMAT = 1
 PROTOCOL = 4
@@ -68,7 +69,7 @@ def build_index(label_buckets, num_buckets):
     sizes = np.bincount(label_buckets, minlength=num_buckets)
     if len(sizes) > num_buckets:
         raise ValueError(f"bucket {len(sizes) - 1} is not below num_buckets={num_buckets}")
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32)
+    offsets = row_splits(sizes).astype(np.uint32)
     # A stable sort keeps the labels of a bucket ascending.
     return InvertedIndex(offsets, np.argsort(label_buckets, kind="stable").astype(np.int32))
 

@@ -8,6 +8,7 @@ from solar_tf.analysis import tail
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import evaluate
 from solar_tf.run.directory import write_arrays
+from solar_tf.runtime.ragged import row_splits
 
 
 def test_unseen_labels_are_a_group_and_equal_counts_share_one():
@@ -33,7 +34,7 @@ def random_rankings(seed=0, queries=30, num_labels=50):
     ids[3, 5:] = -1
     counts = generator.integers(0, 6, queries)
     true = [np.sort(generator.choice(num_labels, count, replace=False)) for count in counts]
-    return ids.astype(np.int32), np.concatenate([[0], np.cumsum(counts)]), np.concatenate(true)
+    return ids.astype(np.int32), row_splits(counts), np.concatenate(true)
 
 
 def test_groups_of_labels_against_a_count_by_hand():

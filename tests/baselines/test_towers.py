@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from solar_tf.baselines.dssm import DssmSettings
 from solar_tf.baselines.towers import EPSILON, Towers
+from solar_tf.runtime.ragged import row_splits
 
 B, DIM, WORDS = 6, 5, 20
 
@@ -11,7 +12,7 @@ B, DIM, WORDS = 6, 5, 20
 def make_batch(negatives, seed=0):
     generator = np.random.default_rng(seed)
     counts = generator.integers(1, 4, B * (2 + negatives))
-    splits = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    splits = row_splits(counts).astype(np.int32)
     return {
         "ids": generator.integers(WORDS, size=splits[-1]).astype(np.int32),
         "values": np.repeat(1 / counts, counts).astype(np.float32),

@@ -12,6 +12,7 @@ from solar_tf.datasets.filters import read_label_filter
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import MetricSums, inverse_propensity
 from solar_tf.run.directory import read_arrays, write_arrays
+from solar_tf.runtime.ragged import row_splits
 
 ROWS, LABELS = 7, 20
 
@@ -100,7 +101,7 @@ def test_filtered_labels_count_neither_as_predictions_nor_as_truth(trained, tmp_
         for ids, y in zip(whole, true, strict=True)
     ]
     filtered[-1] = set()
-    splits = np.concatenate([[0], np.cumsum([len(labels) for labels in filtered])])
+    splits = row_splits([len(labels) for labels in filtered])
     labels = np.array([label for row in filtered for label in sorted(row)], np.int32)
     write_arrays(root / "rows" / "test_filter.npz", {"splits": splits, "labels": labels})
 
@@ -115,7 +116,7 @@ def test_filtered_labels_count_neither_as_predictions_nor_as_truth(trained, tmp_
     kept = [
         [x for x in y.tolist() if x not in gone] for y, gone in zip(true, filtered, strict=True)
     ]
-    lengths = np.concatenate([[0], np.cumsum([len(row) for row in kept])])
+    lengths = row_splits([len(row) for row in kept])
     sums.add(expected, lengths, np.array([label for row in kept for label in row]))
     for name, value in sums.result().items():
         assert found[name] == pytest.approx(value), name

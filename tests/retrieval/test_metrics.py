@@ -15,6 +15,7 @@ from solar_tf.retrieval.metrics import (
     r_precision_at,
     without_pairs,
 )
+from solar_tf.runtime.ragged import row_splits
 
 NUM_LABELS, WIDTH, KS = 12, 6, (1, 3, 5, 10)
 label = st.integers(0, NUM_LABELS - 1)
@@ -162,7 +163,7 @@ def test_filtered_pairs_vanish_and_the_rest_moves_up(queries, data):
 @given(st.lists(st.tuples(st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9))), min_size=1))
 def test_filtered_labels_leave_the_truth(rows):
     def ragged(sets):
-        splits = np.concatenate([[0], np.cumsum([len(x) for x in sets])])
+        splits = row_splits([len(x) for x in sets])
         return splits, np.array([i for x in sets for i in sorted(x)], np.int32)
 
     true, filtered = zip(*rows, strict=True)

@@ -18,6 +18,7 @@ from solar_tf.run.records import (
     verify_records,
     write_records,
 )
+from solar_tf.runtime.ragged import row_splits
 
 floats = st.floats(width=32, allow_nan=False)
 tokens = st.integers(0, 2**31 - 1) | st.sampled_from([0, 127, 128, 16383, 16384, 2**31 - 1])
@@ -60,8 +61,8 @@ def write_with_tensorflow(path, columns, num_rows):
 
 def random_columns(num_rows, seed=0):
     generator = np.random.default_rng(seed)
-    tokens = np.concatenate([[0], np.cumsum(generator.poisson(9, num_rows))])
-    targets = np.concatenate([[0], np.cumsum(generator.poisson(4, num_rows))])
+    tokens = row_splits(generator.poisson(9, num_rows))
+    targets = row_splits(generator.poisson(4, num_rows))
     return {
         IDS: (tokens, generator.integers(100_000, size=tokens[-1], dtype=np.int32)),
         VALUES: (tokens, generator.random(tokens[-1], np.float32)),

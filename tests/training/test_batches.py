@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from solar_tf.errors import UserError
 from solar_tf.run.records import BUCKETS, DENSE, IDS, VALUES, encode, write_records
+from solar_tf.runtime.ragged import row_splits
 from solar_tf.training.batches import read_batches
 from solar_tf.training.model import SPARSE_INPUTS, TARGETS
 
@@ -24,7 +25,7 @@ def files(tmp_path_factory):
     for shard, count in enumerate(ROWS_PER_FILE):
         rows = np.arange(first, first + count)
         lengths = rows % 4
-        splits = np.concatenate([[0], np.cumsum(lengths)])
+        splits = row_splits(lengths)
         tokens = np.repeat(rows, lengths) + 1000 * (
             np.arange(splits[-1]) - np.repeat(splits[:-1], lengths)
         )

@@ -12,6 +12,7 @@ from solar_tf.retrieval import metrics, ranking
 from solar_tf.retrieval.truth import removed_labels, true_labels
 from solar_tf.run.directory import read_arrays
 from solar_tf.run.index import load_index
+from solar_tf.runtime.ragged import row_splits
 
 MOST_QUERIES = 2000
 TOP_LABELS = 100
@@ -69,7 +70,7 @@ def csr_rows(splits, values, rows):
     """Some rows of CSR arrays: splits [n + 1], values."""
     counts = np.diff(splits)[rows]
     places = np.repeat(splits[:-1][rows], counts) + _within(counts)
-    return np.concatenate([[0], np.cumsum(counts)]), values[places]
+    return row_splits(counts), values[places]
 
 
 def _within(counts):

@@ -20,6 +20,7 @@ from solar_tf.run.directory import read_config, read_json
 from solar_tf.run.weights import read_state
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.provenance import machine
+from solar_tf.runtime.ragged import row_numbers
 
 PAIRS = 200_000  # of labels whose vectors are compared
 SHOWN_RANKS = 10  # predictions whose scores are looked at
@@ -123,7 +124,7 @@ def accuracy_by_frequency(run, ids_by_model, k=FOUND_AT):
     """Of the true labels with so many training rows: the share among the k first predictions."""
     counts = np.load(run.paths.label_counts, allow_pickle=False)
     splits, labels = true_labels(run)
-    queries = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
+    queries = row_numbers(splits)
     bins = np.searchsorted(FREQUENCY_EDGES, counts[labels], side="right") - 1
     pairs = np.bincount(bins, minlength=len(FREQUENCY_EDGES) - 1)
     truth = (queries.astype(np.int64) << 32) + labels

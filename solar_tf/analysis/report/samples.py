@@ -15,6 +15,7 @@ from solar_tf.errors import UserError
 from solar_tf.retrieval import metrics
 from solar_tf.retrieval.truth import true_labels
 from solar_tf.run.directory import read_arrays
+from solar_tf.runtime.ragged import row_numbers, row_splits
 
 TOP = 4  # predictions that the paper shows
 KINDS = ("frequent", "infrequent")
@@ -36,7 +37,7 @@ def query_frequencies(run):
         return None
     frequencies = Vocabulary.load(run.paths.vocabulary).frequencies
     splits, words = _query_words(run)
-    rows = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
+    rows = row_numbers(splits)
     return np.bincount(rows, frequencies[words], minlength=len(splits) - 1)
 
 
@@ -99,7 +100,7 @@ def _query_words(run):
     pieces = [read_arrays(run.paths.rows("test", shard), "preprocess.py") for shard in shards]
     counts = np.concatenate([np.diff(piece["feature_splits"]) for piece in pieces])
     words = np.concatenate([piece["features"] for piece in pieces])
-    return np.concatenate([[0], np.cumsum(counts)]), words
+    return row_splits(counts), words
 
 
 def query_words(run, rows):
