@@ -16,13 +16,11 @@ import numpy as np
 from solar_tf.baselines.inputs import load_data
 from solar_tf.cli.programs import errors_explained, program
 from solar_tf.errors import UserError
-from solar_tf.retrieval.metrics import evaluate, hits, without_pairs
+from solar_tf.retrieval.metrics import KS, RECALL_AT, evaluate, hits, without_pairs
 from solar_tf.run.directory import open_run, read_arrays
 from solar_tf.runtime.console import say, table
 from solar_tf.runtime.ragged import row_splits
 
-KS = (1, 5, 10)
-RECALL_AT = 100
 TENTHS = 10
 HALVES = ("infrequent", "frequent")
 
@@ -80,7 +78,7 @@ def by_queries(ids, splits, labels, halves):
         places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         own = labels[np.repeat(splits[rows], counts) + places]
         own_splits = row_splits(counts)
-        found = evaluate(ids[rows], own_splits, own, ks=KS, recall_at=RECALL_AT)
+        found = evaluate(ids[rows], own_splits, own)
         result.append({name: found[name] for name in (*(f"P@{k}" for k in KS), f"R@{RECALL_AT}")})
     return result
 

@@ -14,8 +14,8 @@ from solar_tf.analysis.report.results import (
     solar_results,
 )
 from solar_tf.retrieval import metrics
+from solar_tf.retrieval.metrics import true_labels
 from solar_tf.retrieval.ranking import SCORES
-from solar_tf.retrieval.truth import true_labels
 from solar_tf.run.directory import read_config, read_json
 from solar_tf.run.weights import read_state
 from solar_tf.runtime.console import progress

@@ -13,7 +13,7 @@ from solar_tf.datasets.dataset import open_named
 from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.errors import UserError
 from solar_tf.retrieval import metrics
-from solar_tf.retrieval.truth import true_labels
+from solar_tf.retrieval.metrics import true_labels
 from solar_tf.run.directory import read_arrays
 from solar_tf.runtime.ragged import row_numbers, row_splits
 

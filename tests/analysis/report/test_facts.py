@@ -6,7 +6,7 @@ import pytest
 
 from solar_tf.analysis.report import __main__ as program
 from solar_tf.analysis.report.facts import accuracy_by_frequency, gather
-from solar_tf.retrieval.truth import true_labels
+from solar_tf.retrieval.metrics import true_labels
 
 
 def test_accuracy_by_frequency_counts_pairs(evaluated):

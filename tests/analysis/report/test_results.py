@@ -10,7 +10,7 @@ from solar_tf.analysis.report.results import (
     predictions,
     solar_results,
 )
-from solar_tf.retrieval.truth import true_labels
+from solar_tf.retrieval.metrics import true_labels
 from solar_tf.run.directory import read_json, write_json
 
 
