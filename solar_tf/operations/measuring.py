@@ -21,6 +21,7 @@ from solar_tf.preprocessing import hashing
 from solar_tf.preprocessing.stage import make_run
 from solar_tf.retrieval import forward
 from solar_tf.retrieval.forward import add_costs, in_streams, timed_pass
+from solar_tf.retrieval.label_table import LabelTable
 from solar_tf.retrieval.options import SearchOptions
 from solar_tf.retrieval.rankers import RankFiles, rank_block
 from solar_tf.run.index import build_index
@@ -191,15 +192,18 @@ def measure_rank(config, num_labels, workers, folder, m=100):
     """Seconds of one core for a query's lookup and ranking, by the workers and files of stage 3."""
     measured, m = min(num_labels, MEASURED_LABELS), min(m, config.num_buckets)
     files = RankFiles(Path(folder), tuple(range(config.num_chunks)), ((0, measured),))
-    labels = files.new_table(0, config.num_buckets)
     generator = np.random.default_rng(config.seed)
-    for chunk in files.chunks:
-        of = hashing.label_buckets(measured, chunk, config.num_buckets)
-        index = build_index(of, config.num_buckets)
-        labels.fill(chunk, index)
-        queries = _likely_queries(generator, np.diff(index.offsets), m)
-        for name, array in zip(("buckets", "values"), queries, strict=True):
-            np.save(files.queries(name, chunk), np.tile(array, (RANKED // DIFFERENT, 1)))
+
+    def indexes():
+        for chunk in files.chunks:
+            of = hashing.label_buckets(measured, chunk, config.num_buckets)
+            index = build_index(of, config.num_buckets)
+            queries = _likely_queries(generator, np.diff(index.offsets), m)
+            for name, array in zip(("buckets", "values"), queries, strict=True):
+                np.save(files.queries(name, chunk), np.tile(array, (RANKED // DIFFERENT, 1)))
+            yield index
+
+    LabelTable.stack(indexes(), config.num_chunks, files.new_array(0))
     settings = [SearchOptions(min(100, measured), m)]
     ((*_, spent),) = rank_block(files, settings, RANKED, workers)
     return spent / RANKED * num_labels / measured

@@ -92,35 +92,20 @@ class LabelTable:
         self._label_buckets, self._new_array = label_buckets, new_array
         self._lock = threading.Lock()
 
-    # Making one.
-
     @classmethod
-    def empty(
-        cls,
-        num_chunks: int,
-        num_buckets: int,
-        num_labels: int,
-        allowed: NDArray[np.bool_] | None = None,
-        new_array: NewArray = in_memory,
+    def stack(
+        cls, indexes: Iterable[InvertedIndex], num_chunks: int, new_array: NewArray = in_memory
     ) -> "LabelTable":
-        """A table to `fill`, whose arrays are in memory, or where `new_array` makes them."""
-        offsets = new_array("offsets", np.uint32, (num_chunks, num_buckets + 1))
-        labels = new_array("labels", np.int32, (num_chunks, num_labels))
-        return cls(offsets, labels, allowed, new_array=new_array)
+        """The table of some chunks' indexes, which are read one at a time.
 
-    def fill(self, row: int, index: InvertedIndex) -> None:
-        """Put in the index of one of the chunks."""
-        self.offsets[row], self.labels[row] = index.offsets, index.labels
-
-    @classmethod
-    def stack(cls, indexes: Iterable[InvertedIndex], num_chunks: int) -> "LabelTable":
-        """The table of some chunks' indexes."""
-        table = None
+        Its arrays are in memory, or where `new_array` makes them.
+        """
         for row, index in enumerate(indexes):
-            table = table or cls.empty(num_chunks, index.num_buckets, index.num_labels)
-            table.fill(row, index)
-        assert table is not None
-        return table
+            if row == 0:
+                offsets = new_array("offsets", np.uint32, (num_chunks, len(index.offsets)))
+                labels = new_array("labels", np.int32, (num_chunks, index.num_labels))
+            offsets[row], labels[row] = index
+        return cls(offsets, labels, new_array=new_array)
 
     @classmethod
     def load(
@@ -135,8 +120,6 @@ class LabelTable:
         table.new_titles, table.allowed = Titles(delta.titles), delta.allowed()
         table.attributes = with_changes(attributes, delta)
         return table
-
-    # What it knows.
 
     @property
     def num_labels(self) -> int:
@@ -159,7 +142,8 @@ class LabelTable:
     @property
     def bucket_sizes(self) -> NDArray[np.int64]:
         """How many labels every bucket holds, [K, B]."""
-        return np.diff(self.offsets.astype(np.int64))
+        offsets = self.offsets.astype(np.int64)
+        return offsets[:, 1:] - offsets[:, :-1]
 
     def title(self, label: int) -> str | None:
         """None where labels have no titles."""
@@ -169,8 +153,6 @@ class LabelTable:
         if new >= 0:
             return self.new_titles[new]
         return self.titles[label] if self.titles else None
-
-    # Searching it.
 
     def rank(
         self,
@@ -253,6 +235,8 @@ def label_ranges(num_labels: int, num_shards: int) -> list[tuple[int, int]]:
 
 def shard_index(index: InvertedIndex, low: int, high: int) -> InvertedIndex:
     """The inverted index of the labels low to high - 1, numbered from 0."""
+    if (low, high) == (0, index.num_labels):
+        return index
     inside = (index.labels >= low) & (index.labels < high)
     before = row_splits(inside)  # labels inside, before each place
     offsets = before[index.offsets].astype(np.uint32)

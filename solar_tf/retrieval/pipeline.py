@@ -31,22 +31,15 @@ SHOWN_BUCKETS = 8  # of each chunk that a trace has, whatever m is
 Models = list[dict[str, NDArray]]  # the stored weights of each chunk
 
 
-class Encoded(NamedTuple):
-    """What is left of the networks' outputs for some queries."""
-
-    buckets: NDArray[np.int32] | None  # [n, K, m], the likeliest first; None if m is
-    values: NDArray[np.float32] | None  # [n, K, m], their probabilities
-    everything: NDArray[np.float32] | None  # [n, K, B], if it was asked for
-
-
 class Ranked(NamedTuple):
-    """The rankings of some queries."""
+    """The rankings of a block of queries, and if traced what they were made from."""
 
     ids: NDArray[np.int32]  # [n, k], padded with -1
     scores: NDArray[np.float32]  # [n, k]
     candidates: NDArray[np.int64]  # [n], labels in kept buckets that pass the filter
-    evidence: NDArray[np.float32] | None  # [n, k, K], what each chunk adds to each score
-    encoded: Encoded | None  # if traced
+    evidence: NDArray[np.float32]  # [n, k, K], what each chunk adds; [n, k, 0] without `explain`
+    buckets: NDArray[np.int32] | None  # [n, K, m] or more, the likeliest first
+    probabilities: NDArray[np.float32] | None  # [n, K, B]
 
 
 class Pipeline:
@@ -76,14 +69,14 @@ class Pipeline:
         inputs: Inputs,
         m: int | None,
         whole: bool = False,
-    ) -> Encoded:
-        """Encode and top m; with `whole`, all probabilities are kept, too."""
-        shape = inputs.num_queries, len(self.chunks)
-        buckets, values, everything = None, None, None
-        if m is not None:
-            buckets, values = np.empty((*shape, m), np.int32), np.empty((*shape, m), np.float32)
-        if whole:
-            everything = np.empty((*shape, self.run.config.num_buckets), np.float32)
+    ) -> tuple[NDArray[np.int32] | None, NDArray[np.float32]]:
+        """The m likeliest buckets of each query [n, K, m], best first, and their probabilities.
+
+        For m = None: no buckets, and all probabilities, [n, K, B]; with `whole`, both.
+        """
+        shape, whole = (inputs.num_queries, len(self.chunks)), whole or m is None
+        buckets = None if m is None else np.empty((*shape, m), np.int32)
+        kept = np.empty((*shape, self.run.config.num_buckets if whole else m), np.float32)
         starts = range(0, inputs.num_queries, encoder.batch_size)
         tasks = list(itertools.product(range(len(self.chunks)), starts))
 
@@ -94,15 +87,13 @@ class Pipeline:
                     rows = slice(start, min(start + encoder.batch_size, inputs.num_queries))
                     probabilities = network(inputs.part(rows.start, rows.stop))
                     if m is not None:
-                        top = ranking.top_buckets(probabilities, m)
-                        buckets[rows, row], values[rows, row] = top
-                    if whole:
-                        everything[rows, row] = probabilities
+                        buckets[rows, row], values = ranking.top_buckets(probabilities, m)
+                    kept[rows, row] = probabilities if whole else values
 
         # TensorFlow has threads of its own.
         threads = self.threads if encoder is self._compiled else STREAMS
         self._in_threads(encode, len(tasks), threads)
-        return Encoded(buckets, values, everything)
+        return buckets, kept
 
     def rank(
         self,
@@ -115,43 +106,44 @@ class Pipeline:
         """Yield the rankings of all queries, block by block."""
         num_queries, num_buckets = inputs.num_queries, self.run.config.num_buckets
         encoder, label_filter = self.encoder(num_queries), labels.filter(options)
-        m = None if options.m is None else min(options.m, num_buckets)
+        m = kept = None if options.m is None else min(options.m, num_buckets)
         width = num_buckets if m is None or traced else 2 * m
+        if traced:
+            kept = num_buckets if m is None else max(m, min(SHOWN_BUCKETS, num_buckets))
         block = int(np.clip(BLOCK_BYTES // (4 * len(self.chunks) * width), 1, MOST_QUERIES))
         if block > encoder.batch_size:  # whole batches, as in infer.py
             block -= block % encoder.batch_size
         for start in range(0, max(num_queries, 1), block):
             part = inputs.part(start, min(start + block, num_queries))
-            kept = m
-            if traced:
-                kept = num_buckets if m is None else max(m, min(SHOWN_BUCKETS, num_buckets))
-            encoded = self.encode(encoder, models, part, kept, m is None or traced)
-            ranked = self._rank_block(labels, part, encoded, m, options, label_filter)
-            yield ranked._replace(encoded=encoded if traced else None)
+            buckets, values = self.encode(encoder, models, part, kept, traced)
+            trace = (buckets, values) if traced else (None, None)
+            if m is None:
+                buckets = None
+            elif traced:
+                buckets = buckets[:, :, :m]
+                values = np.take_along_axis(values, buckets, 2)
+            yield Ranked(*self._rank(labels, part, buckets, values, options, label_filter), *trace)
 
-    def _rank_block(self, labels, inputs, encoded, m, options, label_filter):
+    def _rank(self, labels, inputs, buckets, values, options, label_filter):
         shape = inputs.num_queries, options.k
         ids, scores = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
-        candidates, evidence = np.zeros(inputs.num_queries, np.int64), None
-        if options.explain:
-            evidence = np.zeros((*shape, len(self.chunks)), np.float32)
+        candidates = np.zeros(inputs.num_queries, np.int64)
+        evidence = np.zeros((*shape, len(self.chunks) if options.explain else 0), np.float32)
         k = min(options.k, labels.num_labels)
 
         def rank(rows):
-            buckets, values = None, encoded.everything
-            if m is not None:
-                buckets, values = encoded.buckets[rows, :, :m], encoded.values[:, :, :m]
+            top = None if buckets is None else buckets[rows]
             weights = ranking.score_weights(values[rows], options.score, options.floor)
-            found = labels.rank(buckets, weights, k, label_filter)
+            found = labels.rank(top, weights, k, label_filter)
             ids[rows, :k], scores[rows, :k], candidates[rows] = found
-            if evidence is not None:
+            if options.explain:
                 of = labels.label_buckets
-                evidence[rows, :k] = ranking.contributions(buckets, weights, of, found[0])
+                evidence[rows, :k] = ranking.contributions(top, weights, of, found[0])
 
         self._in_threads(rank, inputs.num_queries, self.threads)
         unknown = ~inputs.known
         ids[unknown], scores[unknown], candidates[unknown] = -1, 0, 0
-        return Ranked(ids, scores, candidates, evidence, None)
+        return ids, scores, candidates, evidence
 
     def _in_threads(self, work, count, threads):
         """Call `work` with slices of 0 to `count`; compiled code and TensorFlow run in parallel."""

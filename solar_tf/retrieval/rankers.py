@@ -49,30 +49,23 @@ class RankFiles:
         """ids [Q, k], scores [Q, k] and candidates [Q] of a setting, in one shard."""
         return self.folder / f"{options.key}_{shard:03d}_{name}.npy"
 
-    def new_table(self, shard, num_buckets, allowed=None):
-        """The LabelTable of a shard, to be filled: its arrays are the shard's files."""
-        low, high = self.ranges[shard]
-        if allowed is not None:
-            np.save(self.stacked("allowed", shard), allowed[low:high])
-
-        def new_array(name, dtype, shape):
-            return new_map(self.stacked(name, shard), dtype, shape)
-
-        return LabelTable.empty(len(self.chunks), num_buckets, high - low, new_array=new_array)
+    def new_array(self, shard):
+        """What makes the arrays of a LabelTable as the files of a shard."""
+        return lambda name, *kind: new_map(self.stacked(name, shard), *kind)
 
 
 def stack_indexes(run, delta, files, full, shards):
-    """Read the run's indexes once and lay out the tables of the shards for the processes."""
+    """Lay out the LabelTables of the shards for the processes."""
     files.folder.mkdir(parents=True, exist_ok=True)
-    tables = [files.new_table(shard, run.config.num_buckets, delta.allowed()) for shard in shards]
-    for row, chunk in enumerate(files.chunks):
-        index = read_index(run, delta, chunk)
-        for shard, table in zip(shards, tables, strict=True):
-            part = shard_index(index, *files.ranges[shard]) if len(files.ranges) > 1 else index
-            table.fill(row, part)
-    for table in tables:
+    allowed = delta.allowed()
+    for shard in shards:
+        low, high = files.ranges[shard]
+        indexes = (shard_index(read_index(run, delta, chunk), low, high) for chunk in files.chunks)
+        table = LabelTable.stack(indexes, len(files.chunks), files.new_array(shard))
         for array in (table.offsets, table.labels, *([table.label_buckets] if full else [])):
             array.flush()
+        if allowed is not None:
+            np.save(files.stacked("allowed", shard), allowed[low:high])
 
 
 def rank_block(files, settings, num_queries, workers, prepare=lambda: None):

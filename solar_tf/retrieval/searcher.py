@@ -154,9 +154,9 @@ class Searcher:
     def top_buckets(self, inputs: Inputs, m: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The m likeliest buckets of every query, and their probabilities: [n, K, m]."""
         encoder = self.pipeline.encoder(inputs.num_queries)
-        encoded = self.pipeline.encode(encoder, self._state.models, inputs, m)
-        assert encoded.buckets is not None and encoded.values is not None
-        return encoded.buckets, encoded.values
+        buckets, values = self.pipeline.encode(encoder, self._state.models, inputs, m)
+        assert buckets is not None
+        return buckets, values
 
     def rank(
         self, inputs: Inputs, *values: Any, **options: Any
@@ -186,29 +186,21 @@ class Searcher:
         return [*self._find(texts, options, traced=options.explain)]
 
     def _find(self, texts, options, traced=False):
-        inputs, state, first = self.inputs(texts), self._state, 0
-        for block in self.pipeline.rank(state.models, state.labels, inputs, options, traced):
-            for row, hits in enumerate(self._hits(state.labels, block)):
+        (_, models, labels), inputs, query = self._state, self.inputs(texts), 0
+        for block in self.pipeline.rank(models, labels, inputs, options, traced):
+            arrays = block.ids, block.scores, block.evidence
+            for row, columns in enumerate(zip(*(a.tolist() for a in arrays), strict=True)):
+                hits = [
+                    Hit(label, labels.title(label), score, *_why(terms))
+                    for label, score, terms in zip(*columns, strict=True)
+                    if label >= 0
+                ]
                 trace = None
-                if traced and inputs.known[first + row]:
-                    encoded = block.encoded.everything[row], block.encoded.buckets[row]
-                    trace = Trace(state.labels, inputs.features(first + row), *encoded)
+                if traced and inputs.known[query]:
+                    encoded = block.probabilities[row], block.buckets[row]
+                    trace = Trace(labels, inputs.features(query), *encoded)
                 yield Found(hits, int(block.candidates[row]), trace)
-            first += len(block.ids)
-
-    def _hits(self, labels, block):
-        counts = np.count_nonzero(block.ids >= 0, axis=1)
-        ids, scores = block.ids.tolist(), block.scores.tolist()
-        evidence = None if block.evidence is None else block.evidence.tolist()
-        for row, count in enumerate(counts):
-            hits = []
-            for i in range(count):
-                why: tuple = ()
-                if evidence is not None:
-                    terms = evidence[row][i]
-                    why = sum(term > 0 for term in terms), tuple(terms)
-                hits.append(Hit(ids[row][i], labels.title(ids[row][i]), scores[row][i], *why))
-            yield hits
+                query += 1
 
     def search(self, text: str, **options: Any) -> list[Hit]:
         """The best labels of one text; takes `SearchOptions`."""
@@ -223,6 +215,11 @@ class Searcher:
         k = options.pop("k", 10)
         found = self.search(title, k=k + 1, **options)
         return [hit for hit in found if hit.label != label][:k]
+
+
+def _why(terms):
+    """The chunks and the evidence of a hit, if there is any."""
+    return (sum(term > 0 for term in terms), tuple(terms)) if terms else ()
 
 
 def open_searcher(

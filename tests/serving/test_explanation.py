@@ -6,7 +6,7 @@ import pytest
 from solar_tf.retrieval import pipeline, ranking
 from solar_tf.retrieval.options import SearchOptions
 from solar_tf.retrieval.pipeline import SHOWN_BUCKETS
-from solar_tf.retrieval.reference import rank_simple, top_buckets_simple
+from solar_tf.retrieval.reference import top_buckets_simple
 from solar_tf.retrieval.searcher import open_searcher
 from solar_tf.serving.explanation import explain
 
@@ -44,24 +44,9 @@ def test_every_number_of_a_label_fits_the_others(searcher, m, score):
     assert [part["chunk"] for part in explanation["chunks"]] == list(searcher.chunks)
 
 
-@pytest.mark.parametrize("m", [2, None])
-@pytest.mark.parametrize(
-    "options", [{}, {"deny": (3, 4)}, {"min_chunks": 2}, {"threshold": 4.0}, {"allow": range(9)}]
-)
-def test_candidates_are_those_that_the_search_has_counted(searcher, m, options):
-    found, *_ = explained(searcher, "topic3 topic4", m=m, **options)
-    labels = searcher.labels
-    best, _, candidates = rank_simple(
-        found.trace.probabilities, labels.offsets, labels.labels, 5, m, "evidence",
-        label_filter=labels.filter(SearchOptions(m=m, **options)),
-    )  # fmt: skip
-    assert [hit.label for hit in found.hits] == best.tolist()
-    assert found.candidates == candidates > 0
-
-
 def test_a_query_is_encoded_and_ranked_once(searcher, monkeypatch):
     calls = []
-    for name in ("encode", "_rank_block"):
+    for name in ("encode", "_rank"):
         method = getattr(pipeline.Pipeline, name)
 
         def counted(*arguments, method=method, name=name):
@@ -70,7 +55,7 @@ def test_a_query_is_encoded_and_ranked_once(searcher, monkeypatch):
 
         monkeypatch.setattr(pipeline.Pipeline, name, counted)
     explained(searcher, "topic3", m=7)
-    assert calls == ["encode", "_rank_block"]
+    assert calls == ["encode", "_rank"]
 
 
 def bucket_of(searcher, chunk, bucket):
