@@ -1,8 +1,8 @@
 """Ranking of many queries by processes (§3.3): the part of stage 3 without TensorFlow.
 
-Everything large is a file that the processes map: the stacked inverted indexes, the top buckets
-and, for SOLAR-full, all probabilities of each chunk. A task is a few numbers. The labels may be
-split into shards, each ranked by itself, as if it were on a machine of its own.
+Everything large that they read is a file that they map: the stacked inverted indexes, the top
+buckets and, for SOLAR-full, all probabilities of each chunk. A task is a few numbers. The labels
+may be split into shards, each ranked by itself, as if it were on a machine of its own.
 """
 
 import contextlib
@@ -19,8 +19,6 @@ from solar_tf.run.files import new_map
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.memory import keep_freed
 from solar_tf.runtime.workers import run_tasks
-
-RESULTS = {"ids": np.int32, "scores": np.float32, "candidates": np.int64}
 
 
 def queries_per_task(m):
@@ -44,10 +42,6 @@ class RankFiles:
     def queries(self, name, chunk):
         """buckets and values [Q, m] of a chunk's top m, probabilities [Q, B]."""
         return self.folder / f"{name}_{self.block:04d}_{chunk:02d}.npy"
-
-    def result(self, options, shard, name):
-        """ids [Q, k], scores [Q, k] and candidates [Q] of a setting, in one shard."""
-        return self.folder / f"{options.key}_{shard:03d}_{name}.npy"
 
     def new_array(self, shard):
         """What makes the arrays of a LabelTable as the files of a shard."""
@@ -76,39 +70,36 @@ def rank_block(files, settings, num_queries, workers, prepare=lambda: None):
     that it took.
     """
     shards = range(len(files.ranges))
+
+    def starts(setting):
+        return range(0, num_queries, queries_per_task(setting.m))
+
+    def tasks():
+        yield from [None] * workers
+        prepare()
+        for setting, shard in itertools.product(settings, shards):
+            for start in starts(setting):
+                yield setting, shard, start, min(start + starts(setting).step, num_queries)
+
+    results = run_tasks(_rank_task, tasks(), workers, _start_worker, (files,))
     with contextlib.ExitStack() as stack:
         bar = None
-
-        def tasks():
-            nonlocal bar
-            yield from [None] * workers
-            prepare()
-            # Results go through files, too: a worker that is killed cannot break off a message.
-            for setting, shard in itertools.product(settings, shards):
-                for name, dtype in RESULTS.items():
-                    shape = (num_queries,) if name == "candidates" else (num_queries, setting.k)
-                    new_map(files.result(setting, shard, name), dtype, shape)
-            total = len(settings) * len(shards) * num_queries
-            bar = stack.enter_context(progress(total, "ranking", "query"))
-            for setting, shard in itertools.product(settings, shards):
-                step = queries_per_task(setting.m)
-                for start in range(0, num_queries, step):
-                    yield setting, shard, start, min(start + step, num_queries)
-
-        spent = 0.0
-        for task, cost in run_tasks(_rank_task, tasks(), workers, _start_worker, (files,)):
-            if task is None:
-                continue
-            setting, shard, start, stop = task
-            spent += cost
-            bar.update(stop - start)
-            if stop == num_queries and shard == shards[-1]:
-                parts = [
-                    [np.load(files.result(setting, part, name)) for name in RESULTS]
-                    for part in shards
-                ]
-                yield setting, *merge_shards(parts, files.ranges), spent
-                spent = 0.0
+        for _ in range(workers):
+            next(results)
+        for setting in settings:
+            parts, spent = [], 0.0
+            for _ in shards:
+                pieces = []
+                for _ in starts(setting):
+                    found, seconds = next(results)
+                    if bar is None:  # `prepare` has one of its own
+                        total = len(settings) * len(shards) * num_queries
+                        bar = stack.enter_context(progress(total, "ranking", "query"))
+                    bar.update(len(found[0]))
+                    pieces.append(found)
+                    spent += seconds
+                parts.append([np.concatenate(arrays) for arrays in zip(*pieces, strict=True)])
+            yield setting, *merge_shards(parts, files.ranges), spent
 
 
 class Ranker:
@@ -117,13 +108,13 @@ class Ranker:
     def __init__(self, files):
         self.files, self.maps = files, {}
 
-    def map(self, path, mode="c"):
+    def map(self, path):
         """An array in a file, or None if there is no such file."""
         # Copy-on-write maps count as writable: numba compiles read-only arrays anew.
         if path not in self.maps:
             if not path.exists():
                 return None
-            self.maps[path] = np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))
+            self.maps[path] = np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
         return self.maps[path]
 
     def table(self, shard):
@@ -155,8 +146,6 @@ class Ranker:
 
 # In the processes.
 
-_worker = None  # the Ranker of this process
-
 
 def get_ready():
     """Load what a process needs to rank, before it knows the files: this module and its kernels."""
@@ -173,23 +162,21 @@ def _load_kernels(filtered=False, full_type=None):
         table.rank(buckets, np.ones((1, 1, 1), np.float32), 1, label_filter)
 
 
+_ranker = None  # of this process
+
+
 def _start_worker(files):
-    global _worker
+    global _ranker
     keep_freed()
-    _worker = Ranker(files)
+    _ranker = Ranker(files)
 
 
 def _rank_task(task):
+    """What `Ranker.rank` returns, and the seconds that it took."""
     if task is None:  # no query is charged for loading
-        paths = (_worker.files.stacked(name, 0) for name in ("allowed", "label_buckets"))
-        allowed, label_buckets = map(_worker.map, paths)
-        _load_kernels(allowed is not None, getattr(label_buckets, "dtype", None))
-        return None, 0.0
+        names = ("allowed", "label_buckets")
+        allowed, of = (_ranker.map(_ranker.files.stacked(name, 0)) for name in names)
+        return _load_kernels(allowed is not None, of if of is None else of.dtype)
     setting, shard, start, stop = task
-    rows = slice(start, stop)
     started = time.perf_counter()
-    results = _worker.rank(setting, shard, rows)
-    spent = time.perf_counter() - started
-    for name, result in zip(RESULTS, results, strict=True):
-        _worker.map(_worker.files.result(setting, shard, name), "r+")[rows] = result
-    return task, spent
+    return _ranker.rank(setting, shard, slice(start, stop)), time.perf_counter() - started

@@ -6,7 +6,7 @@ import pytest
 
 from solar_tf.config import SolarConfig
 from solar_tf.retrieval import ranking
-from solar_tf.retrieval.label_table import LabelTable, label_ranges
+from solar_tf.retrieval.label_table import LabelTable
 from solar_tf.retrieval.options import SearchOptions
 from solar_tf.retrieval.rankers import RankFiles, rank_block, stack_indexes
 from solar_tf.retrieval.reference import rank_simple
@@ -88,17 +88,6 @@ def test_stacked_indexes_are_those_of_the_chunks_chosen(block):
     for name in ("offsets", "labels", "label_buckets"):
         stacked = np.load(block.files.stacked(name, 0))
         np.testing.assert_array_equal(stacked, getattr(block.labels, name))
-
-
-def test_shards_of_the_labels_rank_as_all_of_them_do(ranked, block, tmp_path):
-    shutil.copytree(block.files.folder, tmp_path, dirs_exist_ok=True)
-    ranges = tuple(label_ranges(NUM_LABELS, 4))
-    files = replace(block.files, folder=tmp_path, ranges=ranges)
-    stack_indexes(block.run, block.delta, files, full=True, shards=range(4))
-    assert np.load(files.stacked("labels", 3)).shape == (len(CHUNKS), 38)
-    for setting, *results in rank_block(files, SETTINGS, NUM_QUERIES, 1):
-        for found, expected in zip(results[:3], ranked[setting][:3], strict=True):
-            np.testing.assert_array_equal(found, expected)
 
 
 def test_labels_that_were_removed_are_not_ranked(block, tmp_path):
