@@ -6,9 +6,9 @@ of the other units are read from the output layer.
 
 `TensorFlowEncoder` is for many queries: matrix products, by the network that was trained.
 
-Both have a `batch_size`, the number of queries to encode at a time, and `open(model, chunk)`. It
-takes a chunk's weights as they are stored, mapped and in any precision, and returns the chunk's
-network: a function of `Inputs`, to [n, B] float32.
+Both have a `batch_size`, the queries to encode at a time, and `open(model, chunk)`. It takes a
+chunk's weights as they are stored, mapped and in any precision, and returns the chunk's network:
+a function of `Inputs` that returns [n, B] float32.
 """
 
 import sys
@@ -25,7 +25,8 @@ from solar_tf.runtime.compiled import compiled
 from solar_tf.runtime.devices import load_tensorflow
 from solar_tf.runtime.ragged import row_splits, slice_rows
 
-COLUMNS = 1024  # of the output layer at a time: its rows stay in the cache from query to query
+STREAMS = 2  # batches that TensorFlow has in work at a time
+COLUMNS = 2048  # of the output layer at a time: its rows stay in the cache from query to query
 
 
 class Inputs:
@@ -118,19 +119,16 @@ def _borrow(array):
 
 
 class CompiledEncoder:
-    """One query after another, in one compiled call: for few queries, calls into numpy and scipy
-    take longer than their arithmetic, and threads wait for each other between them.
+    """All arithmetic of a chunk in one compiled call.
+
+    For few queries, calls into numpy take longer than their arithmetic, and threads wait for each
+    other between them.
     """
 
     batch_size = 256
 
     def open(self, model, chunk):
-        layers = []
-        for name in ("hidden", "output"):
-            kernel = np.asarray(model[f"{name}_kernel"])
-            if kernel.dtype == np.float16:
-                kernel = kernel.view(np.uint16)  # numba has no float16: see `_widen`
-            layers += kernel, model.get(f"{name}_kernel{SCALE}"), model[f"{name}_bias"]
+        layers = [_layer(model, "hidden"), _layer(model, "output")]
 
         def probabilities(inputs):
             seed = inputs.seeds[chunk]
@@ -140,20 +138,29 @@ class CompiledEncoder:
                 places = np.nonzero(inputs.dense)
                 counts = np.bincount(places[0], minlength=inputs.num_queries)
                 rows, seed = (row_splits(counts), places[1], inputs.dense[places]), None
-            kinds = zip(rows, (np.int64, np.int32, np.float32), strict=True)
-            rows = [np.asarray(array, dtype) for array, dtype in kinds]
+            kinds = np.int64, np.int32, np.float32
+            rows = tuple(np.asarray(a, kind) for a, kind in zip(rows, kinds, strict=True))
             logits = np.zeros((inputs.num_queries, len(model["output_bias"])), np.float32)
-            _fill_logits(*rows, seed, *layers, logits)
+            _fill_logits(rows, seed, *layers, logits)
             return expit(logits, out=logits)
 
         return probabilities
 
 
+def _layer(model, name):
+    """Kernel, scale of the kernel or None, and bias."""
+    kernel = np.asarray(model[f"{name}_kernel"])
+    if kernel.dtype == np.float16:
+        kernel = kernel.view(np.uint16)  # numba has no float16: see `_widen`
+    scale = model.get(f"{name}_kernel{SCALE}")
+    return kernel, scale if scale is None else np.asarray(scale), np.asarray(model[f"{name}_bias"])
+
+
 @compiled
-def _fill_logits(
-    splits, ids, values, seed, kernel, scale, bias, output_kernel, output_scale, output_bias, logits
-):
-    """The logits [n, B], zeros before; rows are not hashed where the seed is None."""
+def _fill_logits(rows, seed, hidden_layer, output_layer, logits):
+    """The logits [n, B], zeros before, of CSR rows; they are not hashed if the seed is None."""
+    splits, ids, values = rows
+    kernel, scale, bias = hidden_layer
     (width, num_units), (num_queries, num_buckets) = kernel.shape, logits.shape
     active = np.empty((num_queries, num_units), np.int64)  # units above zero
     units = np.empty((num_queries, num_units), np.float32)  # and their values
@@ -172,12 +179,13 @@ def _fill_logits(
         counts[q] = len(positive)
         active[q, : len(positive)] = positive
         units[q, : len(positive)] = hidden[positive]
+    kernel, scale, bias = output_layer
     for first in range(0, num_buckets, COLUMNS):
         for q in range(num_queries):
-            rows, factors = active[q, : counts[q]], units[q, : counts[q]]
-            _add_rows(output_kernel, rows, factors, logits[q, first : first + COLUMNS], first)
+            places, factors = active[q, : counts[q]], units[q, : counts[q]]
+            _add_rows(kernel, places, factors, logits[q, first : first + COLUMNS], first)
     for q in range(num_queries):
-        _finish(output_scale, output_bias, logits[q])
+        _finish(scale, bias, logits[q])
 
 
 @compiled

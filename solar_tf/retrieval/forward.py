@@ -17,8 +17,7 @@ import numpy as np
 
 from solar_tf.errors import UserError
 from solar_tf.retrieval import ranking
-from solar_tf.retrieval.encoder import TensorFlowEncoder
-from solar_tf.retrieval.plan import STREAMS
+from solar_tf.retrieval.encoder import STREAMS, TensorFlowEncoder
 from solar_tf.run.directory import read_arrays, write_arrays
 from solar_tf.run.files import new_map
 from solar_tf.runtime.console import progress
@@ -80,9 +79,9 @@ class BlockForward:
         self.max_m, self.full, self.batch_size = max_m, full, batch_size
 
     def do(self, keys):
-        """Do the chunks of `keys`, which says what identifies the results of each.
+        """Do the chunks of `keys`, whose values identify their results.
 
-        Returns the seconds of all forward passes, and those of one core for the top m.
+        Returns the seconds of all forward passes, and the seconds of one core for the top m.
         """
         costs = {chunk: self._saved(chunk, key) for chunk, key in keys.items()}
         missing = [chunk for chunk, cost in costs.items() if cost is None]
@@ -107,7 +106,7 @@ class BlockForward:
         return self.encoder.load(self.folder_of(chunk))
 
     def _saved(self, chunk, key):
-        """The costs of a chunk whose top buckets are there, laid out for the rankers, or None."""
+        """Lay out a chunk's saved top buckets for the rankers; returns the costs, or None."""
         path = self.run.paths.topm(self.block, chunk)
         if not self.full:
             self.run.paths.fetch(path, fresh=True)
@@ -158,7 +157,7 @@ class BlockForward:
         return (buckets, values), add_costs(spent)
 
     def _save(self, chunk, key, arrays, costs):
-        """Leave a chunk's top buckets for another time."""
+        """Save a chunk's top buckets for the next evaluation."""
         path = self.run.paths.topm(self.block, chunk)
         arrays = dict(zip(("buckets", "values"), arrays, strict=True))
         facts = {"key": np.array(key), "costs": np.array(json.dumps(costs))}

@@ -61,11 +61,7 @@ def read_attributes(
     return attributes
 
 
-NewArray = Callable[[str, type, tuple[int, ...]], NDArray]
-
-
-def in_memory(name: str, dtype: type, shape: tuple[int, ...]) -> NDArray:
-    """Where a LabelTable's arrays are made by default."""
+def _in_memory(name, dtype, shape):
     return np.empty(shape, dtype)
 
 
@@ -83,7 +79,7 @@ class LabelTable:
         labels: NDArray[np.int32],
         allowed: NDArray[np.bool_] | None = None,
         label_buckets: NDArray | None = None,  # made when first used
-        new_array: NewArray = in_memory,
+        new_array: Callable = _in_memory,
     ):
         self.offsets, self.labels, self.allowed = offsets, labels, allowed
         self.titles: Titles | None = None
@@ -94,7 +90,7 @@ class LabelTable:
 
     @classmethod
     def stack(
-        cls, indexes: Iterable[InvertedIndex], num_chunks: int, new_array: NewArray = in_memory
+        cls, indexes: Iterable[InvertedIndex], num_chunks: int, new_array: Callable = _in_memory
     ) -> "LabelTable":
         """The table of some chunks' indexes, which are read one at a time.
 

@@ -7,7 +7,6 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from typing import NamedTuple
@@ -16,19 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar_tf.retrieval import ranking
-from solar_tf.retrieval.encoder import CompiledEncoder, Inputs, TensorFlowEncoder
-from solar_tf.retrieval.label_table import LabelTable
-from solar_tf.retrieval.options import SearchOptions
-from solar_tf.retrieval.plan import STREAMS
-from solar_tf.run.directory import Run
+from solar_tf.retrieval.encoder import STREAMS, CompiledEncoder, TensorFlowEncoder
 
 FEW = 12  # queries, up to which the compiled encoder is the faster one
 MOST_COMPILED = 4000  # queries that are not worth the seconds of loading TensorFlow
 BLOCK_BYTES = 2.5e8  # of the buckets of the queries that are ranked together
 MOST_QUERIES = 4000  # of a block
 SHOWN_BUCKETS = 8  # of each chunk that a trace has, whatever m is
-
-Models = list[dict[str, NDArray]]  # the stored weights of each chunk
 
 
 class Ranked(NamedTuple):
@@ -45,15 +38,14 @@ class Ranked(NamedTuple):
 class Pipeline:
     """Answers queries with some chunks of a run; any number of threads may share one."""
 
-    def __init__(self, run: Run, chunks: tuple[int, ...], threads: int | None = None):
+    def __init__(self, run, chunks, threads=None):
         self.run, self.chunks = run, chunks
         self.threads = threads or len(os.sched_getaffinity(0))
         self._pool = ThreadPoolExecutor(max(self.threads, STREAMS), "search")
         self._lock = threading.Lock()
-        self._compiled = CompiledEncoder()
-        self._tensorflow: TensorFlowEncoder | None = None
+        self._compiled, self._tensorflow = CompiledEncoder(), None
 
-    def encoder(self, num_queries: int) -> CompiledEncoder | TensorFlowEncoder:
+    def encoder(self, num_queries):
         """The better one for so many queries."""
         if num_queries <= (FEW if "tensorflow" in sys.modules else MOST_COMPILED):
             return self._compiled
@@ -62,17 +54,11 @@ class Pipeline:
                 self._tensorflow = TensorFlowEncoder(self.run)
             return self._tensorflow
 
-    def encode(
-        self,
-        encoder: CompiledEncoder | TensorFlowEncoder,
-        models: Models,
-        inputs: Inputs,
-        m: int | None,
-        whole: bool = False,
-    ) -> tuple[NDArray[np.int32] | None, NDArray[np.float32]]:
+    def encode(self, encoder, models, inputs, m, whole=False):
         """The m likeliest buckets of each query [n, K, m], best first, and their probabilities.
 
-        For m = None: no buckets, and all probabilities, [n, K, B]; with `whole`, both.
+        For m = None: no buckets, and all probabilities, [n, K, B]; with `whole`, the buckets and
+        all probabilities. `models` are the stored weights of each chunk.
         """
         shape, whole = (inputs.num_queries, len(self.chunks)), whole or m is None
         buckets = None if m is None else np.empty((*shape, m), np.int32)
@@ -95,15 +81,8 @@ class Pipeline:
         self._in_threads(encode, len(tasks), threads)
         return buckets, kept
 
-    def rank(
-        self,
-        models: Models,
-        labels: LabelTable,
-        inputs: Inputs,
-        options: SearchOptions,
-        traced: bool = False,
-    ) -> Iterator[Ranked]:
-        """Yield the rankings of all queries, block by block."""
+    def rank(self, models, labels, inputs, options, traced=False):
+        """Yield the `Ranked` of all queries among the labels of a LabelTable, block by block."""
         num_queries, num_buckets = inputs.num_queries, self.run.config.num_buckets
         encoder, label_filter = self.encoder(num_queries), labels.filter(options)
         m = kept = None if options.m is None else min(options.m, num_buckets)

@@ -2,6 +2,7 @@
 
 import itertools
 
+from solar_tf.retrieval.encoder import STREAMS
 from solar_tf.retrieval.rankers import queries_per_task
 from solar_tf.run.weights import count_parameters
 from solar_tf.runtime.console import say, size
@@ -10,7 +11,6 @@ from solar_tf.runtime.memory import PROCESS_BYTES, too_small
 RUNTIME_BYTES = 0.7e9  # TensorFlow and Python themselves
 TOKENS = 64  # of a query: an upper bound of the average in a batch
 BATCH_SIZES = (1000, 250, 50)
-STREAMS = 2  # batches in work at a time
 
 
 def plan_inference(stage, workers, most_queries, limit):

@@ -15,7 +15,7 @@ from solar_tf.errors import UserError
 from solar_tf.retrieval.encoder import Inputs
 from solar_tf.retrieval.label_table import LabelTable, read_attributes
 from solar_tf.retrieval.options import SearchOptions
-from solar_tf.retrieval.pipeline import Models, Pipeline
+from solar_tf.retrieval.pipeline import Pipeline
 from solar_tf.run.changes import Delta, read_delta
 from solar_tf.run.directory import Run, open_run, searchable
 from solar_tf.run.weights import load_stored, verify_weights, weight_shapes
@@ -54,7 +54,7 @@ class _State(NamedTuple):
     """What a search works on: replaced as a whole, so it never changes during a search."""
 
     delta: Delta
-    models: Models
+    models: list[dict[str, NDArray]]  # the stored weights of each chunk
     labels: LabelTable
 
 
@@ -154,9 +154,7 @@ class Searcher:
     def top_buckets(self, inputs: Inputs, m: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The m likeliest buckets of every query, and their probabilities: [n, K, m]."""
         encoder = self.pipeline.encoder(inputs.num_queries)
-        buckets, values = self.pipeline.encode(encoder, self._state.models, inputs, m)
-        assert buckets is not None
-        return buckets, values
+        return self.pipeline.encode(encoder, self._state.models, inputs, m)
 
     def rank(
         self, inputs: Inputs, *values: Any, **options: Any
