@@ -35,8 +35,10 @@ def score_weights(probabilities, score="probability", floor=EVIDENCE_FLOOR):
     if score == "probability":
         return probabilities
     if score == "evidence":
-        floor = np.float32(floor)
-        return np.log(np.maximum(probabilities, floor) / floor)
+        # In one array: temporary ones would take most of the time.
+        weights = np.maximum(probabilities, np.float32(floor), out=np.empty_like(probabilities))
+        weights /= np.float32(floor)
+        return np.log(weights, out=weights)
     raise ValueError(f"score {score!r} is not one of {', '.join(SCORES)}")
 
 
