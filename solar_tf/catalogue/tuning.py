@@ -130,10 +130,9 @@ def _tune_chunk(run, changes, chunk, rows, epochs, learning_rate, seed, bar):
     shapes = {"values": tf.TensorSpec([None], tf.float32)}
     integers = ("ids", "row_splits", "buckets", "bucket_splits")
     shapes |= {name: tf.TensorSpec([None], tf.int32) for name in integers}
+    dataset = tf.data.Dataset.from_generator(batches, output_signature=shapes)
     model.fit(
-        tf.data.Dataset.from_generator(batches, output_signature=shapes),
-        epochs=epochs,
-        steps_per_epoch=steps,
+        dataset.apply(tf.data.experimental.assert_cardinality(epochs * steps)),
         callbacks=[ShowProgress(bar, size)],
         shuffle=False,
         verbose=0,

@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT, files_of, open_titles
 
 from solar_tf import Solar
-from solar_tf.catalogue.tuning import _old_rows, _pick, tune
+from solar_tf.catalogue.tuning import _old_rows, tune
 from solar_tf.errors import UserError
 from solar_tf.operations.check import check
 from solar_tf.retrieval.evaluation import infer
@@ -50,11 +50,6 @@ def test_old_rows_are_a_sample_of_the_training_rows(preprocessed):
     rows = {tuple(labels[a:b]) for a, b in itertools.pairwise(splits)}
     splits, labels = some.labels
     assert {tuple(labels[a:b]) for a, b in itertools.pairwise(splits)} <= rows
-
-
-def test_pick():
-    splits, places = _pick(np.array([0, 2, 2, 5]), np.array([2, 0, 1]))
-    assert (splits.tolist(), places.tolist()) == ([0, 3, 5, 5], [2, 3, 4, 0, 1])
 
 
 def test_what_cannot_be_tuned(changed_run, trained_runs):
