@@ -8,10 +8,10 @@ from solar_tf.errors import UserError
 
 def test_the_help_is_the_text_as_it_stands(capsys):
     with pytest.raises(SystemExit) as end:
-        program("solar_tf.x", "A sum.\n\n    python -m solar_tf.x 1    one").parse_args(["--help"])
+        program("x", "A sum.\n\n    solar x 1    one").parse_args(["--help"])
     said = capsys.readouterr().out
     assert end.value.code == 0
-    assert "usage: python -m solar_tf.x" in said and "\n    python -m solar_tf.x 1    one\n" in said
+    assert "usage: solar x" in said and "\n    solar x 1    one\n" in said
 
 
 @pytest.mark.parametrize(

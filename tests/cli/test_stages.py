@@ -5,9 +5,9 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +15,6 @@ from solar_tf.cli.stages import parse_chunks, parse_numbers
 from solar_tf.config import CHOICES, SolarConfig
 from solar_tf.errors import UserError
 
-ROOT = Path(__file__).parent.parent
 PROGRAM = '''
 """What a stage does for its user."""
 import errno, json, os, signal, sys
@@ -260,7 +259,7 @@ def test_without_the_gpu_the_cpu_is_used_and_said_aloud_and_nothing_else(tmp_pat
 
 def test_a_gpu_chosen_after_tensorflow_is_loaded_is_refused(tmp_path):
     (tmp_path / "tensorflow.py").touch()  # as good as the real one, and faster
-    code, out, err = run(program(tmp_path, "import tensorflow\ncli.use_gpu(0)"))
+    code, out, err = run(program(tmp_path, "import tensorflow\ndevices.use_gpu(0)"))
     assert (code, out) == (1, "")
     assert "RuntimeError: TensorFlow is loaded already" in err
 

@@ -1,0 +1,30 @@
+"""Check numerically what the paper derives: §3.1, §3.3, §4, §5.2 and appendix C.
+
+    solar theory                          a page, theory.html
+    solar theory --markdown theory.md     the same as Markdown, too
+    solar theory --quick                  small sizes only, for a first look
+
+Takes a few minutes on one core and 2 GB of memory.
+"""
+
+from solar_tf.analysis.theory import findings
+from solar_tf.cli.programs import program
+from solar_tf.run.directory import atomic_write
+from solar_tf.runtime.console import say
+
+
+def main(arguments):
+    parser = program("theory", __doc__)
+    parser.add_argument("--out", default="theory.html", help="the page's path [theory.html]")
+    parser.add_argument("--markdown", help="write it as Markdown as well")
+    parser.add_argument("--quick", action="store_true", help="small sizes only")
+    options = parser.parse_args(arguments)
+    sections = findings.measure(options.quick)
+    for path, text in (
+        (options.out, findings.as_page(sections)),
+        (options.markdown, findings.as_markdown(sections)),
+    ):
+        if path:
+            with atomic_write(path, "w") as file:
+                file.write(text)
+            say(f"wrote {path}")
