@@ -1,9 +1,4 @@
-"""Load and geometry of a run's label vectors, measured beside what the paper derives (§3.1, §3.3).
-
-The inverted indexes are said to be load-balanced, the label vectors near-orthogonal, the search
-cheap and the labels' memory small: each claim gets its measured figure. Queries count once
-infer.py has run.
-"""
+"""Load and geometry of a run's label vectors, beside what the paper derives (§3.1, §3.3)."""
 
 import math
 

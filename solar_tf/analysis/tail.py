@@ -1,10 +1,4 @@
-"""Frequent and rare: where the hits of any model on a run come from.
-
-By the frequency of labels: those that training never saw (zero-shot, which §5.1 promises and
-does not show), then tenths of the others. By the frequency of the query's words: the frequent and
-the infrequent half of the test queries (appendix D). Models are SOLAR's rows of predictions.npz
-and every baseline of the run.
-"""
+"""Frequent and rare: where the hits of any model on a run come from."""
 
 import numpy as np
 

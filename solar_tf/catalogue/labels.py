@@ -1,9 +1,8 @@
 """Labels that are added to a trained run, or removed, without training it (docs/catalogue.md).
 
-New labels get the next numbers. Placed by content, a title is run through the chunks like a query,
-and the label takes, among the buckets that it makes likelier than usual in each chunk, the one with
-the fewest labels. Placed by hash, it takes the bucket that it would have had in training (§3.1).
-The changes are small files beside the run (run.changes).
+Placed by content, a title is run through the chunks like a query, and the label takes, among the
+buckets that it makes likelier than usual, the one with the fewest labels. Placed by hash, it takes
+the bucket that it would have had in training (§3.1). Changes are small files beside the run.
 """
 
 from collections.abc import Mapping, Sequence

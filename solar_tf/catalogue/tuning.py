@@ -1,8 +1,6 @@
 """Fine-tune the chunks on new rows, with some of the old ones so that nothing is forgotten.
 
-Each chunk goes on from its weights (§3.2) with a small learning rate. The tuned weights lie beside
-the trained ones, and take their place in searches and in infer.py when all of them are there; the
-run as it was trained is not touched.
+The tuned weights lie beside the trained ones, which stay as they are, and are used when complete.
 """
 
 import numpy as np

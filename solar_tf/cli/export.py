@@ -1,17 +1,4 @@
-"""Write a trained run for other programs, or its label vectors to an engine, and search there.
-
-    solar export saved_model RUN FOLDER               the query encoder, for TensorFlow
-    solar export quantized RUN FOLDER --precision int8     a smaller run, for searching
-    solar export qdrant RUN FOLDER                    qdrant-edge, in this process
-    solar export qdrant RUN http://127.0.0.1:6333     a Qdrant server
-    solar export milvus RUN http://127.0.0.1:19530    a Milvus server
-    solar export elasticsearch RUN FOLDER             mapping and bulk files
-    solar export opensearch RUN FOLDER
-    solar export qdrant RUN FOLDER --query "web forms"     search what was written
-
-docs/export.md is about the first two; docs/engines.md says which engines were run here, and what
-they need to rank as infer.py does.
-"""
+"""The command that writes a run for other programs."""
 
 from solar_tf.cli.programs import add_command, program
 from solar_tf.export import engines, quantized, saved_model
@@ -27,7 +14,21 @@ ENGINES = {
 }
 
 
-def main(arguments):
+def export(arguments):
+    """Write a trained run for other programs, or its label vectors to an engine, and search there.
+
+        solar export saved_model RUN FOLDER               the query encoder, for TensorFlow
+        solar export quantized RUN FOLDER --precision int8     a smaller run, for searching
+        solar export qdrant RUN FOLDER                    qdrant-edge, in this process
+        solar export qdrant RUN http://127.0.0.1:6333     a Qdrant server
+        solar export milvus RUN http://127.0.0.1:19530    a Milvus server
+        solar export elasticsearch RUN FOLDER             mapping and bulk files
+        solar export opensearch RUN FOLDER
+        solar export qdrant RUN FOLDER --query "web forms"     search what was written
+
+    docs/export.md is about the first two; docs/engines.md says which engines were run here, and
+    what they need to rank as infer.py does.
+    """
     options = vars(_parser().parse_args(arguments))
     target, run = options.pop("target"), searchable(options.pop("run"))
     if target in ENGINES:
@@ -37,7 +38,7 @@ def main(arguments):
 
 
 def _parser():
-    parser = program("export", __doc__)
+    parser = program("export", export.__doc__)
     targets = parser.add_subparsers(dest="target", required=True, metavar="TARGET")
 
     def add_target(name, text, out, meaning):

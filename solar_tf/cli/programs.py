@@ -1,7 +1,8 @@
-"""What all commands share: the module's own text as help, and errors of one line."""
+"""What all commands share: a docstring as help, and errors of one line."""
 
 import argparse
 import contextlib
+import inspect
 import os
 import signal
 import sys
@@ -10,10 +11,10 @@ from solar_tf.errors import UserError
 
 
 def program(name, text):
-    """The parser of `solar NAME`, whose --help is `text` as it stands."""
+    """The parser of `solar NAME`, whose --help is `text` as it stands, but for its indent."""
     return argparse.ArgumentParser(
         prog=f"solar {name}",
-        description=text,
+        description=inspect.cleandoc(text),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -1,6 +1,6 @@
-"""The `solar` command: each of its commands is the module of that name in this package.
+"""The `solar` command. Each of its commands is a function of the same name, in COMMANDS' module.
 
-A command's module is imported when it is called; its docstring is its --help.
+The module is imported when the command is called; the function's docstring is its --help.
 """
 
 import difflib
@@ -10,56 +10,56 @@ import sys
 from solar_tf import __version__
 from solar_tf.cli.programs import errors_explained, stop
 
-COMMANDS = {
+COMMANDS = {  # name: module, what it does
     "Use a trained run": {
-        "serve": "serve it over HTTP: a search page, and an API",
-        "labels": "add and remove labels without training again",
-        "tune": "fine-tune it on new rows",
-        "export": "write it for TensorFlow, or its label vectors to a search engine",
+        "serve": ("serve", "serve it over HTTP: a search page, and an API"),
+        "labels": ("catalogue", "add and remove labels without training again"),
+        "tune": ("catalogue", "fine-tune it on new rows"),
+        "export": ("export", "write it for TensorFlow, or its label vectors to a search engine"),
     },
     "Look after runs": {
-        "check": "verify every file of a run",
-        "pull": "copy a run from an object store",
-        "push": "copy a run to an object store",
+        "check": ("runs", "verify every file of a run"),
+        "pull": ("runs", "copy a run from an object store"),
+        "push": ("runs", "copy a run to an object store"),
     },
     "Look at data": {
-        "datasets": "list the datasets that have a card",
-        "describe": "statistics and label frequencies of any data",
-        "verify": "compare files with a dataset's card",
-        "synthesize": "make data with a planted answer",
+        "datasets": ("data", "list the datasets that have a card"),
+        "describe": ("data", "statistics and label frequencies of any data"),
+        "verify": ("data", "compare files with a dataset's card"),
+        "synthesize": ("data", "make data with a planted answer"),
     },
     "Understand a run": {
-        "report": "a run as one page: results, curves, sample queries",
-        "geometry": "load of the buckets, overlap of the labels, work of a query",
-        "tail": "hits of every model by the frequency of labels and words",
+        "report": ("analysis", "a run as one page: results, curves, sample queries"),
+        "geometry": ("analysis", "load of the buckets, overlap of the labels, work of a query"),
+        "tail": ("analysis", "hits of every model by the frequency of labels and words"),
     },
     "Compare with the paper": {
-        "baseline": "fit and evaluate a competitor of the paper's",
-        "reproduce": "the paper's tables on a dataset, beside the paper's figures",
-        "theory": "check the paper's derivations by numbers",
+        "baseline": ("paper", "fit and evaluate a competitor of the paper's"),
+        "reproduce": ("paper", "the paper's tables on a dataset, beside the paper's figures"),
+        "theory": ("analysis", "check the paper's derivations by numbers"),
     },
 }
-NAMES = [name for group in COMMANDS.values() for name in group]
+MODULES = {name: module for group in COMMANDS.values() for name, (module, _) in group.items()}
 
 
 def main(arguments=None):
     """The entry point; returns the exit code."""
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     with errors_explained():
-        if name in NAMES:
-            command = importlib.import_module(f"solar_tf.cli.{name}")
-            return command.main(with_underscores(rest)) or 0
+        if name in MODULES:
+            module = importlib.import_module(f"solar_tf.cli.{MODULES[name]}")
+            return getattr(module, name)(with_underscores(rest)) or 0
         if name in ("-h", "--help", "--version"):
             print(__version__ if name == "--version" else help_text())
             return 0
-    close = difflib.get_close_matches(name, NAMES, 1)
+    close = difflib.get_close_matches(name, MODULES, 1)
     meant = f"did you mean {close[0]}? " if close else ""
     return stop(f"no command {name!r}: {meant}`solar --help` lists all of them", 2)
 
 
 def help_text():
     """What `solar --help` prints: the commands in groups."""
-    width = max(map(len, NAMES))
+    width = max(map(len, MODULES))
     lines = [
         "usage: solar COMMAND ...",
         "",
@@ -68,7 +68,7 @@ def help_text():
     ]
     for group, commands in COMMANDS.items():
         lines += ["", f"{group}:"]
-        lines += [f"  {name:{width}}  {text}" for name, text in commands.items()]
+        lines += [f"  {name:{width}}  {text}" for name, (_, text) in commands.items()]
     lines += ["", "Examples:", "  solar serve my_run", "  solar describe train.txt test.txt"]
     return "\n".join(lines)
 

@@ -1,8 +1,4 @@
-"""Copy a whole run between a folder and a store (docs/distributed.md).
-
-Killed on the way, they go on when they are run again. A folder that holds another run is refused,
-and so is a URL that does.
-"""
+"""Copy a whole run between a folder and a store (docs/distributed.md)."""
 
 from pathlib import Path
 

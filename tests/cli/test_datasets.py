@@ -30,7 +30,9 @@ def test_make_describe_and_verify(folder, capsys):
     assert "preprocess.py --train planted/train.txt" in capsys.readouterr().out
     assert run("verify", "planted") == 0
     assert "DIFFERS" not in capsys.readouterr().out
-    assert run("describe", "planted/train.txt", "planted/test.txt", "--workers", 1) == 0
+    files = "planted/train.txt", "planted/test.txt"
+    assert run("describe", *files, "--workers", 1, "--plot", "labels.png") == 0
+    assert (folder / "labels.png").exists()
     assert run("describe", "--dataset", "planted", "--workers", 1) == 0
     assert "| 200 " in capsys.readouterr().out
 

@@ -1,18 +1,19 @@
 """The `solar` command: its list of commands, and the help of each."""
 
+import importlib
+import inspect
 import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, run_solar
+from conftest import ROOT
 
 import solar_tf
 from solar_tf.baselines import BASELINES
-from solar_tf.cli.solar import NAMES, main, with_underscores
+from solar_tf.cli.solar import MODULES, main, with_underscores
 
-SHARED = {"__init__", "flags", "programs", "solar", "stages"}  # no commands
 HELP = [
-    *([name] for name in NAMES),
+    *([name] for name in MODULES),
     *(["baseline", name] for name in BASELINES),
     *(["labels", name] for name in ("add", "remove", "list", "compact")),
     ["export", "saved_model"],
@@ -20,16 +21,14 @@ HELP = [
 ]
 
 
-def test_every_module_is_a_command_and_every_command_is_listed(capsys):
-    modules = {path.stem for path in (ROOT / "solar_tf" / "cli").glob("*.py")} - SHARED
-    assert {*NAMES} == modules and len(NAMES) == len(modules)
+def test_every_command_is_listed(capsys):
     shown = []
     for arguments in ([], ["--help"], ["-h"]):
         assert main(arguments) == 0
         shown.append(capsys.readouterr().out)
     assert shown[0] == shown[1] == shown[2]
     lines = {line.split()[0]: line for line in shown[0].splitlines() if line.startswith("  ")}
-    assert all(len(lines[name].split()) > 3 for name in NAMES)
+    assert all(len(lines[name].split()) > 3 for name in MODULES)
 
 
 def test_the_version(capsys):
@@ -58,15 +57,18 @@ def test_every_help_teaches(words, capsys):
     said = capsys.readouterr()
     assert (code, said.err) == (0, "")
     assert f"solar {' '.join(words)}" in said.out and "python -m" not in said.out
+    if len(words) == 1:  # the docstring as it stands
+        command = getattr(importlib.import_module(f"solar_tf.cli.{MODULES[words[0]]}"), words[0])
+        assert inspect.getdoc(command).partition("{names}")[0] in said.out
 
 
 def test_help_comes_without_tensorflow_and_the_list_without_numpy():
     code = (
         "import sys\n"
-        "from solar_tf.cli.solar import NAMES, main\n"
+        "from solar_tf.cli.solar import MODULES, main\n"
         "main([])\n"
         "assert 'numpy' not in sys.modules\n"
-        "for name in NAMES:\n"
+        "for name in MODULES:\n"
         "    try:\n"
         "        main([name, '--help'])\n"
         "    except SystemExit:\n"
@@ -76,30 +78,15 @@ def test_help_comes_without_tensorflow_and_the_list_without_numpy():
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["check"],
-        ["check", "a", "b"],
-        ["check", "a", "--fast"],
-        ["labels"],
-        ["tune", "a", "--epoch=1"],
-    ],
-)
-def test_other_words_are_answered_with_the_usage(words, capsys):
+@pytest.mark.parametrize("line", ["check", "check a b", "check a --fast", "labels", "tail a --js"])
+def test_other_words_are_answered_with_the_usage(line, capsys):
     with pytest.raises(SystemExit) as end:
-        main(words)
+        main(line.split())
     assert end.value.code == 2
-    assert capsys.readouterr().err.startswith(f"usage: solar {words[0]} ")
+    assert capsys.readouterr().err.startswith(f"usage: solar {line.split()[0]} ")
 
 
 def test_flags_may_have_dashes():
     assert with_underscores(["a-b", "--num-chunks=1-2", "-x-y", "--dry-run", "--", "--a-b"]) == [
         *("a-b", "--num_chunks=1-2", "-x-y", "--dry_run", "--", "--a-b")
     ]
-
-
-def test_it_runs_as_a_program():
-    done = run_solar("verify", "nonsense")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: unknown dataset 'nonsense'")

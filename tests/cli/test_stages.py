@@ -17,7 +17,7 @@ from solar_tf.errors import UserError
 
 PROGRAM = '''
 """What a stage does for its user."""
-import errno, json, os, signal, sys
+import json, os, signal, sys
 from absl import flags
 from solar_tf.cli import stages
 from solar_tf.runtime import devices
@@ -121,26 +121,10 @@ def test_what_is_no_flag_ends_with_code_1_before_anything_is_done(tmp_path, argu
 # How a stage ends.
 
 
-@pytest.mark.parametrize(
-    ("body", "line"),
-    [
-        (
-            "raise UserError('train.txt:17: no tab: write labels<TAB>text')",
-            "train.txt:17: no tab: write labels<TAB>text",
-        ),
-        (
-            "open('no/such/file')",
-            "no/such/file: No such file or directory: make room or give access, then run it again",
-        ),
-        (
-            "raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))",
-            "No space left on device: make room or give access, then run it again",
-        ),
-    ],
-    ids=["UserError", "file", "disk"],
-)
-def test_an_error_that_the_user_can_mend_is_one_line_and_code_1(tmp_path, body, line):
-    assert run(program(tmp_path, body)) == (1, "", f"error: {line}\n")
+def test_an_error_that_the_user_can_mend_is_one_line_and_code_1(tmp_path):
+    body = "raise UserError('train.txt:17: no tab: write labels<TAB>text')"
+    line = "error: train.txt:17: no tab: write labels<TAB>text\n"
+    assert run(program(tmp_path, body)) == (1, "", line)
 
 
 def test_an_error_of_the_program_keeps_its_traceback(tmp_path):
@@ -296,12 +280,6 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path, body):
     if "many" in body:
         assert done.returncode
     assert not path.with_name("stage.py.result").exists() or done.returncode == 0
-
-
-def test_want_of_memory_is_one_line(tmp_path):
-    code, _, err = run(program(tmp_path, "raise MemoryError"))
-    assert code == 1
-    assert err.startswith("error: not enough memory: ")
 
 
 def test_a_stage_takes_the_path_of_a_file_url_and_leaves_others_as_they_are(tmp_path):
