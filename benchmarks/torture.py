@@ -70,11 +70,12 @@ class Stages:
         from solar_tf.preprocessing import stage as preprocessing
         from solar_tf.retrieval import evaluation
         from solar_tf.run.records import encode
+        from solar_tf.training import checkpoints
         from solar_tf.training import stage as training
 
         # Small enough for several shards, several checkpoints of an epoch and several blocks.
         scan.ROWS_PER_SHARD = 100
-        training.CHECK_EVERY = 5
+        checkpoints.LOOK_EVERY = 5
         evaluation.BATCH_SIZE = 40
         names = ("train", "test", "labels")
         config = SolarConfig(**SETTINGS)
