@@ -7,11 +7,12 @@ import pytest
 from conftest import files_of, open_titles, run_solar
 
 from solar_tf import Solar
-from solar_tf.catalogue.tuning import _old_rows, _pick, tune
+from solar_tf.catalogue.tuning import _old_rows, tune
 from solar_tf.errors import UserError
 from solar_tf.operations.check import check
 from solar_tf.retrieval.evaluation import infer
 from solar_tf.run import changes
+from solar_tf.runtime.ragged import take_rows
 
 
 def test_new_labels_are_learned_and_the_old_ones_kept(changed_run, titles):
@@ -50,8 +51,8 @@ def test_old_rows_are_a_sample_of_the_training_rows(preprocessed):
     assert {tuple(labels[a:b]) for a, b in itertools.pairwise(splits)} <= rows
 
 
-def test_pick():
-    splits, places = _pick(np.array([0, 2, 2, 5]), np.array([2, 0, 1]))
+def test_rows_are_taken_in_any_order():
+    splits, places = take_rows(np.array([0, 2, 2, 5]), np.array([2, 0, 1]))
     assert (splits.tolist(), places.tolist()) == ([0, 3, 5, 5], [2, 3, 4, 0, 1])
 
 
