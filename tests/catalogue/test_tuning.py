@@ -1,12 +1,10 @@
 """Fine-tuning on new rows, with labels that training has not seen."""
 
 import itertools
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT, files_of, open_titles
+from conftest import files_of, open_titles, run_solar
 
 from solar_tf import Solar
 from solar_tf.catalogue.tuning import _old_rows, tune
@@ -65,14 +63,9 @@ def test_what_cannot_be_tuned(changed_run, trained_runs):
 
 def test_the_command(changed_run, tmp_path):
     (tmp_path / "rows.txt").write_text("3\ttopic5 anew\n" * 5)
-    command = [sys.executable, "-m", "solar_tf.catalogue.tuning", changed_run.paths.root]
-    done = subprocess.run(
-        [*command, tmp_path / "rows.txt", "--epochs", "1"], cwd=ROOT, capture_output=True, text=True
-    )
+    done = run_solar("tune", changed_run.paths.root, tmp_path / "rows.txt", "--epochs", 1)
     assert done.returncode == 0, done.stderr
     assert "| new rows | " in done.stdout and "Next: infer.py" in done.stdout
     assert changes.read_delta(changed_run).tuned == 1
-    done = subprocess.run(
-        [*command, changed_run.paths.config], cwd=ROOT, capture_output=True, text=True
-    )
+    done = run_solar("tune", changed_run.paths.root, changed_run.paths.config)
     assert done.returncode == 1 and done.stderr.startswith("error: ")
