@@ -19,7 +19,13 @@ embedded = [
 ]
 
 # Without httptools and uvloop, uvicorn parses HTTP in Python.
-serve = ["fastapi>=0.115", "httptools>=0.6.3", "uvicorn>=0.34", "uvloop>=0.21; os_name == 'posix'"]
+serve = [
+    "fastapi>=0.115",
+    "httptools>=0.6.3",
+    "prometheus_client>=0.20",
+    "uvicorn>=0.34",
+    "uvloop>=0.21; os_name == 'posix'",
+]
 
 setup(
     name="solar-tf",

@@ -12,13 +12,13 @@ from fastapi.staticfiles import StaticFiles
 
 from solar_tf import __version__
 from solar_tf.serving import refusals, schemas
+from solar_tf.serving.counters import CONTENT_TYPE
 from solar_tf.serving.engine import Options
 from solar_tf.serving.gate import Gate
 
 PAGE = Path(__file__).parent / "page"
 DESCRIPTION = """Search among the labels of a SOLAR run. Errors have one form:
 `{"error": {"code", "message", "fields"}}`. Changes need the server's token."""
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def errors(*statuses):
@@ -162,11 +162,11 @@ def create_app(service, limits, counters, hosts=None):
         "/metrics",
         tags=["operation"],
         response_class=Response,
-        responses={200: {"content": {METRICS_TYPE: {"schema": {"type": "string"}}}}},
+        responses={200: {"content": {CONTENT_TYPE: {"schema": {"type": "string"}}}}},
     )
     async def metrics():
         """Counters for Prometheus."""
-        return Response(counters.render(), media_type=METRICS_TYPE)
+        return Response(counters.render(), media_type=CONTENT_TYPE)
 
     @app.get("/", include_in_schema=False)
     async def page():

@@ -74,12 +74,12 @@ class Batcher:
         started = time.perf_counter()
         outcomes = await loop.run_in_executor(self.thread, self._search, batch)
         spent = time.perf_counter() - started
-        self.counters.queries.add(value=len(batch))
-        self.counters.batch_sizes.observe(value=len(batch))
-        self.counters.batch_seconds.observe(value=spent)
+        self.counters.queries.inc(len(batch))
+        self.counters.batch_sizes.observe(len(batch))
+        self.counters.batch_seconds.observe(spent)
         for query, outcome in zip(batch, outcomes, strict=True):
             waited = started - query.arrived
-            self.counters.waited.observe(value=waited)
+            self.counters.waited.observe(waited)
             if query.future.done():
                 continue
             if isinstance(outcome, Exception):

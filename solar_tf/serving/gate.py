@@ -57,8 +57,8 @@ class Gate:
         finally:
             # Only routes of our own become labels: a client must not be able to invent them.
             route = getattr(scope.get("route"), "path", None) or "other"
-            self.counters.requests.add(_method(scope), route, status or 499)
-            self.counters.seconds.observe(route, value=time.perf_counter() - started)
+            self.counters.requests.labels(_method(scope), route, status or 499).inc()
+            self.counters.seconds.labels(route).observe(time.perf_counter() - started)
 
     def _admit(self, scope):
         """Refuse what needs no look at the request's content."""

@@ -81,7 +81,7 @@ class Service:
             try:
                 engine = await loop.run_in_executor(None, self.open)
             except Exception as error:
-                self.counters.reloads.add("failed")
+                self.counters.reloads.labels("failed").inc()
                 log.error("%s cannot be opened (%s); the old run is served", self.root, error)
                 raise Refusal(409, "not_reloaded", str(error)) from error
             old, self.engine = self.engine, engine
@@ -116,7 +116,7 @@ class Service:
 
     def _count(self, outcome):
         self.generation += 1
-        self.counters.reloads.add(outcome)
+        self.counters.reloads.labels(outcome).inc()
 
     def health(self):
         return {
