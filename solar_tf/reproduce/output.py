@@ -3,10 +3,10 @@
 import dataclasses
 import os
 
+from solar_tf.analysis.charts import Chart
 from solar_tf.analysis.report import figures
 from solar_tf.analysis.report.page import figure, grid, page, paragraph
 from solar_tf.analysis.report.results import baseline_results, solar_results
-from solar_tf.analysis.report.svg import Chart
 from solar_tf.analysis.tables import Table
 from solar_tf.baselines import baseline_class
 from solar_tf.config import load_preset

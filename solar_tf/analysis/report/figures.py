@@ -2,7 +2,7 @@
 
 import itertools
 
-from solar_tf.analysis.report.svg import Chart, number
+from solar_tf.analysis.charts import Chart, number
 from solar_tf.analysis.tables import Table
 
 PROBABILITY, EVIDENCE = 0, 1  # colours, the same on the whole page

@@ -2,10 +2,10 @@
 
 import html
 
+from solar_tf.analysis.charts import number
 from solar_tf.analysis.report import figures
 from solar_tf.analysis.report.page import cards, figure, grid, paragraph
 from solar_tf.analysis.report.results import best_shortlist
-from solar_tf.analysis.report.svg import number
 from solar_tf.analysis.tables import Table
 from solar_tf.runtime import console
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from solar_tf.analysis.charts import Chart, number
 from solar_tf.analysis.report.page import figure, grid, page, paragraph
-from solar_tf.analysis.report.svg import Chart, number
 from solar_tf.analysis.tables import Table
 from solar_tf.analysis.theory import lemma, orthogonality, work
 from solar_tf.runtime.console import progress, size
