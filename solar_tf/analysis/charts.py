@@ -58,6 +58,7 @@ class Chart:
         with rc_context(STYLE):
             self.drawing = Figure((WIDTH / 72, HEIGHT / 72), dpi=72)
             self.axes = self.drawing.add_axes(AXES, xlabel=x_label, ylabel=y_label)
+        self.axes.yaxis.set_label_coords(-0.11, 0.5)  # at the left: text is larger on a phone
         self.axes.set_xscale("log" if x_log else "linear")
         self.axes.set_yscale("log" if y_log else "linear")
 
