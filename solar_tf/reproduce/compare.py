@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from solar_tf.analysis.report.results import baseline_results, solar_results
+from solar_tf.analysis.results import baseline_results, solar_results
 from solar_tf.analysis.tables import Table
 from solar_tf.reproduce import paper
 from solar_tf.reproduce.execution import SOLAR, commits

@@ -5,8 +5,8 @@ import os
 
 from solar_tf.analysis.charts import Chart
 from solar_tf.analysis.report import figures
-from solar_tf.analysis.report.page import figure, grid, page, paragraph
-from solar_tf.analysis.report.results import baseline_results, solar_results
+from solar_tf.analysis.report.page import figure, grid, page, paragraph, titled
+from solar_tf.analysis.results import baseline_results, solar_results
 from solar_tf.analysis.tables import Table
 from solar_tf.baselines import baseline_class
 from solar_tf.config import load_preset
@@ -123,10 +123,8 @@ def render_page(outcomes, folder, dataset):
     on = machine()
     sections = [("about", "About", _about(folder))]
     for outcome in outcomes:
-        body = "".join(
-            (f"<h3>{table.title}</h3>" if i else paragraph(table.title)) + table.html()
-            for i, table in enumerate(outcome.tables)
-        )
+        first, *others = outcome.tables
+        body = paragraph(first.title) + first.html() + titled(*others)
         if outcome.number == 4:
             body += _ablation_figures(outcome.content["rows"])
         sections.append((f"table{outcome.number}", f"Table {outcome.number}", body))

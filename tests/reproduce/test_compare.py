@@ -1,6 +1,6 @@
 import pytest
 
-from solar_tf.analysis.report.results import solar_results
+from solar_tf.analysis.results import solar_results
 from solar_tf.reproduce import compare, paper
 from solar_tf.reproduce.execution import main_run
 

@@ -2,24 +2,20 @@ import dataclasses
 
 from conftest import open_titles
 
-from solar_tf.analysis.report.results import baseline_results
+from solar_tf.analysis.results import baseline_results
 from solar_tf.reproduce import paper, samples
 from solar_tf.reproduce.execution import main_run
 
 
 def test_table_5_has_ten_queries_with_four_predictions_each(reproduced, titles):
-    run = main_run(reproduced[0])
-    found = samples.make(run, open_titles(titles).test)
-    shown, halves, texts = found
-    assert texts
-    assert [s.kind for s in shown] == ["frequent"] * 5 + ["infrequent"] * 5
-    assert set(halves) == {"SOLAR (m=30)", "SOLAR (m=30), evidence", "Parabel"}
+    found = samples.make(main_run(reproduced[0]), open_titles(titles).test)
+    assert [query.half for query in found.queries] == ["frequent"] * 5 + ["infrequent"] * 5
+    assert set(found.halves) == {"SOLAR (m=30)", "SOLAR (m=30), evidence", "Parabel"}
     by_half, table, quoted = samples.render(found, "toy")
-    assert len(table.rows) == 40
-    assert len(by_half.rows) == 3
+    assert (len(table.rows), len(by_half.rows), len(quoted.rows)) == (40, 3, 15)
     assert "Parabel stands in for it" in by_half.notes[1]
-    assert len(quoted.rows) == 15
-    with_glas = shown, halves | {"DSSM+GLaS": halves["Parabel"]}, texts
+    halves = found.halves | {"DSSM+GLaS": found.halves["Parabel"]}
+    with_glas = dataclasses.replace(found, halves=halves, queries=[])
     assert len(samples.render(with_glas, "toy")[0].notes) == 1
     for row in table.rows:
         for cell in row[3:]:

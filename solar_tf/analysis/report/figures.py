@@ -2,6 +2,7 @@
 
 import itertools
 
+from solar_tf.analysis import geometry
 from solar_tf.analysis.charts import Chart, number
 from solar_tf.analysis.tables import Table
 
@@ -146,17 +147,11 @@ def frequency_volume(found):
     return chart
 
 
-def load(found):
-    histogram = found["histogram"]
+def load(histogram):
     edges = histogram["edges"]
     middles = [x - 0.5 for x in _middles(edges)]
     chart = Chart("labels in a bucket", "buckets")
     chart.bars("measured", middles, histogram["measured"], 0, edges[1] - edges[0])
     chart.line("binomial", middles, histogram["binomial"], 1)
-    cells = [
-        [f"{low:,}" if high == low + 1 else f"{low:,}-{high - 1:,}", f"{a:,}", f"{b:,.1f}"]
-        for low, high, a, b in zip(
-            edges, edges[1:], histogram["measured"], histogram["binomial"], strict=False
-        )
-    ]
+    cells = [[sizes, f"{a:,}", f"{b:,.1f}"] for sizes, a, b in geometry.bins(histogram)]
     return chart, Table("load", ["labels", "buckets", "binomial"], cells)

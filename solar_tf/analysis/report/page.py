@@ -99,6 +99,11 @@ def paragraph(text, kind=""):
     return f'<p class="{kind}">{html.escape(text)}</p>' if kind else f"<p>{html.escape(text)}</p>"
 
 
+def titled(*tables):
+    """Tables below their titles."""
+    return "".join(f"<h3>{html.escape(table.title)}</h3>{table.html()}" for table in tables)
+
+
 def cards(pairs):
     """Large figures with a few words below each."""
     inner = "".join(

@@ -2,11 +2,12 @@
 
 import html
 
-from solar_tf.analysis.charts import number
+from solar_tf.analysis import geometry as measured
 from solar_tf.analysis.report import figures
-from solar_tf.analysis.report.page import cards, figure, grid, paragraph
-from solar_tf.analysis.report.results import best_shortlist
+from solar_tf.analysis.report.page import cards, figure, grid, paragraph, titled
+from solar_tf.analysis.results import best_shortlist
 from solar_tf.analysis.tables import Table
+from solar_tf.analysis.tail import halves_table
 from solar_tf.runtime import console
 
 COLUMNS = ("P@1", "P@3", "P@5", "P@10", "RP@5", "RP@10", "R@100", "nDCG@5", "PSP@5")
@@ -163,27 +164,23 @@ def labels(facts):
 
 
 def queries(facts):
-    if not facts["samples"]:
+    drawn = facts["samples"]
+    if not drawn:
         return ""
     intro = (
         "Drawn at random, with a fixed seed, from the frequent and from the infrequent half of the "
         "test queries: by the summed frequency of their words, as in appendix D of the paper."
     )
-    if not facts["texts"]:
+    if not drawn.have_texts:
         intro += " Their texts are not at hand: shown are their known words, the rarest first."
-    rows = [
-        [model, *(f"{found[kind][metric]:.2f}" for kind in found for metric in found[kind])]
-        for model, found in facts["halves"].items()
-    ]
-    header = ["model", "frequent: P@1", "P@4", "infrequent: P@1", "P@4"]
-    halves = Table("All test queries, by half", header, rows).html()
-    return paragraph(intro) + halves + grid(*map(sample, facts["samples"]))
+    halves = halves_table("All test queries, by half", drawn.halves).html()
+    return paragraph(intro) + halves + grid(*map(sample, drawn.queries))
 
 
 def sample(query):
     """A query with the predictions of every model; hits are marked by colour and by a sign."""
     parts = [
-        f"<div class=sample><span class=tag>{query.kind}</span><q>{html.escape(query.text)}</q>",
+        f"<div class=sample><span class=tag>{query.half}</span><q>{html.escape(query.text)}</q>",
     ]
     for model, predictions in query.predictions.items():
         hits = sum(correct for _, correct in predictions)
@@ -200,38 +197,14 @@ def sample(query):
 
 
 def geometry(facts):
-    found = facts["geometry"]
-    overlap, memory = found["overlap"], found["memory"]
-    dense = memory["dense_bytes_per_label"]
-    chart, numbers = figures.load(found["load"])
-    each = memory["index_bytes_per_label"]
-    rows = [
-        ("mean dot product of two label vectors", number(overlap["measured_mean"]),
-         f"{overlap['expected_mean']:.3g} = K/B"),
-        ("buckets: fewest, most labels", "{min:.0f}, {max:.0f}".format(**found["load"]["measured"]),
-         "{min:.0f}, {max:.0f} (binomial)".format(**found["load"]["binomial"])),
-        ("standard deviation of the load", f"{found['load']['measured']['std']:.2f}",
-         f"{found['load']['binomial']['std']:.2f} (binomial)"),
-        ("bytes of a label in the indexes", f"{each:,.1f}",
-         f"{memory['paper_bytes_per_label']:,} = 4K"),
-        (f"times smaller than a dense vector, d={memory['dense_dim']:,}", f"{dense / each:,.1f}",
-         "-"),
-    ]  # fmt: skip
-    work = [
-        [f"m={row['m']}", *(number(row[name]) for name in
-         ("worst_candidates", "candidates", "formula_operations", "measured_operations",
-          "dense_operations"))]
-        for row in found["queries"]
-    ]  # fmt: skip
-    header = ["", "KmN/B", "candidates", "operations (§3.3)", "measured", "dense, d=mK"]
-    tables = Table("Geometry", ["", "measured", "expected"], rows).html()
-    tables += Table("Work of a query", header, work).html()
+    chart, numbers = figures.load(facts["geometry"]["load"]["histogram"])
     text = (
         "Labels get a random bucket in each chunk (§3.1): the load of the buckets is binomial, "
         "nearly equal but not equal."
     )
+    *tables, work = measured.tables(facts["geometry"])
     shown = figure("Load of the buckets, all chunks", text, chart, numbers)
-    return grid(shown, f"<div>{tables}</div>")
+    return grid(shown, f"<div>{titled(*tables)}</div>") + titled(work)
 
 
 def setup(facts):

@@ -33,7 +33,7 @@ def test_facts_of_a_whole_run(evaluated):
         assert sum(found["hits"]) == pytest.approx(100)
         assert sum(found["misses"]) == pytest.approx(100)
     assert {row["name"] for row in facts["config"]} >= {"num_chunks", "dropout"}
-    assert set(facts["halves"]) == {"SOLAR (m=20)", "SOLAR (m=20), evidence", "Parabel"}
+    assert set(facts["samples"].halves) == {"SOLAR (m=20)", "SOLAR (m=20), evidence", "Parabel"}
 
 
 def test_the_page_is_one_file_without_any_outside_asset(evaluated, titles, tmp_path):
