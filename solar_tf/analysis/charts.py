@@ -16,6 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import Bbox
 
+from solar_tf.analysis.tables import Table
+
 WIDTH, HEIGHT = 480, 270  # points, of which matplotlib has 72 to the inch
 AXES = 54 / WIDTH, 38 / HEIGHT, 414 / WIDTH, 222 / HEIGHT  # left, bottom, width, height
 COLOURS = 10  # two scores of SOLAR, and eight baselines
@@ -52,7 +54,7 @@ class Chart:
         self.x_label, self.y_label = x_label, y_label
         self.y_least = y_least  # the smallest span of the axis: noise must not look like a trend
         self.x_ticks = x_ticks  # pairs of a place and its text, where they are not numbers
-        self.legend = []  # (name, colour, dashed) of every series
+        self.series = []  # (name, xs, ys, colour, dashed), for legend and numbers
         self.tips = {}  # what a pointer shows at each mark of an artist, by the artist's id
         self.named = []  # points with a name beside them: (x, y, name, colour)
         with rc_context(STYLE):
@@ -88,11 +90,12 @@ class Chart:
         self.axes.fill_between(xs, ys, color=_stand_in(colour), alpha=0.28)
 
     def _add(self, name, xs, ys, colour, dashed=False):
-        """Note a series for the legend; returns the places that have a value."""
+        """Note a series; returns the places that have a value, and the values."""
         pairs = [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None]
+        xs, ys = [x for x, _ in pairs], [y for _, y in pairs]
         if pairs:
-            self.legend.append((name, colour % COLOURS, dashed))
-        return [x for x, _ in pairs], [y for _, y in pairs]
+            self.series.append((name, xs, ys, colour % COLOURS, dashed))
+        return xs, ys
 
     def _dots(self, xs, ys, colour, names):
         (dots,) = self.axes.plot(
@@ -109,19 +112,31 @@ class Chart:
 
     def figure(self):
         """Legend and drawing as HTML."""
-        if not self.legend:
+        if not self.series:
             return "<p class=note>nothing to draw</p>"
         named = [
             f'<span><i class="c{colour}{" dashed" * dashed}"></i>{html.escape(name)}</span>'
-            for name, colour, dashed in self.legend
+            for name, _, _, colour, dashed in self.series
             if name
         ]
-        return (f"<div class=legend>{''.join(named)}</div>" if len(named) > 1 else "") + self.svg()
+        shown = 1 < len(named) <= COLOURS  # beyond, colours repeat
+        return (f"<div class=legend>{''.join(named)}</div>" if shown else "") + self.svg()
+
+    def numbers(self, form="{:.2f}"):
+        """The named series as a Table, with a row for each place."""
+        texts = dict(self.x_ticks or ())
+        named = {name: dict(zip(xs, ys, strict=True)) for name, xs, ys, *_ in self.series if name}
+        rows = [
+            [texts.get(x) or number(x)]
+            + [form.format(points[x]) if x in points else "-" for points in named.values()]
+            for x in sorted({x for points in named.values() for x in points})
+        ]
+        return Table(self.y_label, [self.x_label, *named], rows)
 
     def svg(self):
         """The drawing as an element of a page, in the page's font and colours."""
         # Ids must differ between the charts of a page, and not between two makings of it.
-        salt = f"{self.x_label} {self.y_label} {self.legend} {self.tips}"
+        salt = f"{self.x_label} {self.y_label} {self.series}"
         file = io.StringIO()
         with rc_context(STYLE | {"svg.hashsalt": salt}):
             self._scale()

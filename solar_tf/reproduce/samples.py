@@ -80,10 +80,9 @@ def _ranked(half, query, lists):
 def quoted():
     """The paper's own Table 5, which does not say which single predictions are correct."""
     rows = []
-    for sample in paper.SAMPLES:
-        rows += _ranked(sample.kind, sample.query, [sample.solar, sample.glas])
-        counts = (f"{n} of {TOP} correct" for n in (sample.solar_correct, sample.glas_correct))
-        rows.append(["", "", "", *counts])
+    for sample in paper.samples():
+        rows += _ranked(sample.half, sample.query, [sample.solar, sample.glas])
+        rows.append(["", "", "", *sample.correct])
     header = ["", "query", "rank", "SOLAR", "GLaS"]
     note = "Quoted; of ten queries that the authors looked at, they chose three."
     return Table("The paper's Table 5 (Amazon books)", header, rows, [note], f"{KEY}_paper")

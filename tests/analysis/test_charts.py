@@ -82,7 +82,11 @@ def test_missing_values_are_left_out_and_an_empty_chart_says_so():
     chart.points("some", [1, 2, 3], [1, None, 3], 0)
     chart.line("none", [1, 2, 3], [None] * 3, 1)
     assert len(tips(draw(chart))) == 2
-    assert [name for name, *_ in chart.legend] == ["some"]
+    chart.line("more", [0, 1], [5, 0.126], 1)
+    assert chart.numbers().header == ["x", "some", "more"]
+    assert chart.numbers("{:.1f}").rows == [
+        ["0", "-", "5.0"], ["1", "1.0", "0.1"], ["3", "3.0", "-"],
+    ]  # fmt: skip
     assert "nothing to draw" in Chart("x", "y").figure()
 
 

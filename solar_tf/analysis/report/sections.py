@@ -3,6 +3,7 @@
 import html
 
 from solar_tf.analysis import geometry as measured
+from solar_tf.analysis.charts import number
 from solar_tf.analysis.report import figures
 from solar_tf.analysis.report.page import cards, figure, grid, paragraph, titled
 from solar_tf.analysis.results import best_shortlist
@@ -97,8 +98,8 @@ def precision(facts):
             ("m", "Buckets kept of each chunk (§3.3), all chunks."),
             ("K", "The first chunks only; nothing is retrained."),
         ):
-            chart, numbers = figures.curve(facts["curves"], axis, metric)
-            parts.append(figure(f"{metric} against {axis}", text, chart, numbers))
+            chart = figures.curve(facts["curves"], axis, metric)
+            parts.append(figure(f"{metric} against {axis}", text, chart, chart.numbers()))
     return paragraph(
         f"{facts['curve_queries']:,} test queries, ranked anew from the top buckets that infer.py "
         "left. With one chunk, all labels of a bucket have the same score."
@@ -108,47 +109,53 @@ def precision(facts):
 def training(facts):
     if not facts["history"]:
         return ""
-    chart, numbers = figures.training_curves(facts["history"])
-    speed, speeds = figures.training_speed(facts["history"])
+    loss = figures.by_epoch(facts["history"], "loss", "loss")
+    speed = figures.by_epoch(facts["history"], "rows_per_second", "rows a second")
     return grid(
         figure(
             "Loss of every chunk",
             "Binary cross entropy, summed over the buckets, mean of an epoch (§3.2). Chunks never "
             "communicate: that their curves lie together is the balance of the hashes.",
-            chart,
-            numbers,
+            loss,
+            loss.numbers(),
         ),
-        figure("Speed", "Training rows a second, by epoch.", speed, speeds),
+        figure("Speed", "Training rows a second, by epoch.", speed, speed.numbers("{:,.0f}")),
     )
 
 
 def retrieval(facts):
     parts = []
     if facts["candidates"]:
-        chart, numbers = figures.candidates(facts["candidates"])
+        chart = figures.candidates(facts["candidates"])
+        cells = [
+            [f"m={row['m']}", *(number(row[name]) for name in ("min", "mean", "max"))]
+            for row in facts["candidates"]
+        ]
+        numbers = Table("candidates", ["", "fewest", "mean", "most"], cells)
         text = (
             "Distinct labels that a query looks up and scores (§3.3). The narrower, the more alike "
             f"the times of queries are. {facts['curve_queries']:,} test queries."
         )
         parts.append(figure("Candidates per query", text, chart, numbers))
     for score, found in (facts["scores"] or {}).items():
-        chart, numbers = figures.scores(found)
+        chart = figures.scores(found)
         text = (
             f"The first ten predictions of every test query at {found['setting']}: scores of those "
             "that are true labels and of those that are not."
         )
-        parts.append(figure(f"Scores of hits and misses: {score}", text, chart, numbers))
+        title = f"Scores of hits and misses: {score}"
+        parts.append(figure(title, text, chart, chart.numbers()))
     if facts["scores"]:
         chart = figures.trust(facts["scores"])
         text = "Share of correct ones among predictions with such a score, from zero to the best."
-        parts.append(figure("What a score is worth", text, chart))
+        parts.append(figure("What a score is worth", text, chart, chart.numbers()))
     return grid(*parts) if parts else ""
 
 
 def labels(facts):
     if not facts["frequency"]:
         return ""
-    chart, numbers = figures.frequency(facts["frequency"])
+    found = figures.frequency(facts["frequency"])
     volume = figures.frequency_volume(facts["frequency"])
     k = facts["frequency"]["k"]
     return grid(
@@ -156,10 +163,15 @@ def labels(facts):
             "Accuracy by label frequency",
             f"Of the true labels with so many training queries: the share among the first {k} "
             "predictions.",
-            chart,
-            numbers,
+            found,
+            found.numbers(),
         ),
-        figure("How many there are", "True labels of test queries, by frequency.", volume),
+        figure(
+            "How many there are",
+            "True labels of test queries, by frequency.",
+            volume,
+            volume.numbers("{:,}"),
+        ),
     )
 
 
@@ -197,13 +209,13 @@ def sample(query):
 
 
 def geometry(facts):
-    chart, numbers = figures.load(facts["geometry"]["load"]["histogram"])
+    chart = figures.load(facts["geometry"]["load"]["histogram"])
     text = (
         "Labels get a random bucket in each chunk (§3.1): the load of the buckets is binomial, "
         "nearly equal but not equal."
     )
     *tables, work = measured.tables(facts["geometry"])
-    shown = figure("Load of the buckets, all chunks", text, chart, numbers)
+    shown = figure("Load of the buckets, all chunks", text, chart, chart.numbers("{:,.1f}"))
     return grid(shown, f"<div>{titled(*tables)}</div>") + titled(work)
 
 

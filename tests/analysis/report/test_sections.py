@@ -42,8 +42,8 @@ def test_hits_are_marked_by_more_than_colour_and_titles_are_escaped():
 
 
 def test_charts_carry_their_numbers(facts):
-    chart, table = figures.curve(facts["curves"], "m", "P@1")
-    assert [name for name, *_ in chart.legend] == ["probability", "evidence"]
+    table = figures.curve(facts["curves"], "m", "P@1").numbers()
+    assert table.header == ["m", "probability", "evidence"]
     rows = [r for r in facts["curves"] if r["axis"] == "m" and r["score"] == "evidence"]
     assert [row[2] for row in table.rows] == [f"{r['P@1']:.2f}" for r in rows]
 
