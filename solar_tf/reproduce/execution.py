@@ -120,7 +120,11 @@ def commits(run, part):
     return ", ".join(visit["commit"] or "installed" for visit in visits) or "unknown"
 
 
+def existing_run(root):
+    """A run, or None before it is there."""
+    return open_run(root) if (root / "config.json").exists() else None
+
+
 def main_run(folder):
     """The run of Tables 1, 2, 3 and 5, or None before it is there."""
-    root = folder.run(MAIN)
-    return open_run(root) if (root / "config.json").exists() else None
+    return existing_run(folder.run(MAIN))

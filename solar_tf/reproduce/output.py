@@ -12,9 +12,9 @@ from solar_tf.baselines import baseline_class
 from solar_tf.config import load_preset
 from solar_tf.reproduce import compare, paper, samples
 from solar_tf.reproduce.earlier import fill_in
-from solar_tf.reproduce.execution import main_run
+from solar_tf.reproduce.execution import existing_run, main_run
 from solar_tf.reproduce.plan import BASELINE_ROWS, MAIN, ablation, ablation_counts
-from solar_tf.run.directory import atomic_write, open_run, write_json
+from solar_tf.run.directory import atomic_write, write_json
 from solar_tf.runtime.provenance import machine
 
 
@@ -43,7 +43,7 @@ def _compared(table, run, folder, wish, config, dataset, paper_dataset, reasons)
     if table == 4:
         counts = ablation_counts(wish.ablation_chunks)
         planned = list(ablation(config, wish.ablation_chunks))
-        runs = [(p.config.num_buckets, _open(folder.run(p.name))) for p in planned]
+        runs = [(p.config.num_buckets, existing_run(folder.run(p.name))) for p in planned]
         rows = compare.ablation_rows(runs, counts)
         quoted = "amazon670k"
     else:
@@ -99,10 +99,6 @@ def _table_5(run, dataset, reasons):
     content = {"table": 5, "dataset": dataset.name, "machine": machine(),
                "measured": samples.as_json(found)}  # fmt: skip
     return Outcome(5, samples.render(found, dataset.name, reason), content)
-
-
-def _open(root):
-    return open_run(root) if (root / "config.json").exists() else None
 
 
 def write(outcomes, folder, dataset):

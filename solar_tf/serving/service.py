@@ -27,15 +27,12 @@ class Service:
         self.reloading = None  # a lock, once there is a loop
         counters.gauge("labels", "Labels in the catalogue.", lambda: self.engine.num_labels)
         counters.gauge("generation", "Rises with every reload.", lambda: self.generation)
-        counters.gauge("waiting_queries", "Queries that wait for a batch.", self._waiting)
+        counters.gauge("waiting_queries", "Queries that wait.", lambda: len(self.batcher.waiting))
         counters.gauge(
             "verified",
             "1 once all weights match their checksums, 0 before, -1 if they do not.",
             lambda: {"ok": 1, "verifying": 0, "damaged": -1}[self.engine.health],
         )
-
-    def _waiting(self):
-        return len(self.batcher.waiting)
 
     # Life and death.
 

@@ -2,11 +2,10 @@ import pytest
 
 from solar_tf.analysis.results import solar_results
 from solar_tf.reproduce import compare, paper
-from solar_tf.reproduce.execution import main_run
 
 
 def test_rows_have_measured_values_and_quoted_cells(reproduced):
-    run = main_run(reproduced[0])
+    run = reproduced.main
     rows = {row.model: row for row in compare.main_rows(2, run, {"slice": "no faiss"})}
     solar = rows["SOLAR (m=100)"]  # 30 buckets: all of them are kept
     expected = next(
@@ -64,7 +63,7 @@ def test_what_was_not_run_says_so_on_the_papers_own_dataset():
 
 
 def test_other_datasets_get_no_verdict(reproduced):
-    rows = compare.main_rows(1, main_run(reproduced[0]), {})
+    rows = compare.main_rows(1, reproduced.main, {})
     table = compare.render(1, rows, "toy")
     assert "verdict" not in table.header
     assert any("toy is not a dataset of the paper's" in note for note in table.notes)
@@ -72,10 +71,9 @@ def test_other_datasets_get_no_verdict(reproduced):
 
 
 def test_the_ablation_is_the_grid_of_the_paper(reproduced):
-    folder, _, _, _, _ = reproduced
     from solar_tf.run.directory import open_run
 
-    runs = [(b, open_run(folder.run(f"ablation_B{b}"))) for b in (45, 30, 15)]
+    runs = [(b, open_run(reproduced.folder.run(f"ablation_B{b}"))) for b in (45, 30, 15)]
     rows = compare.ablation_rows(runs, [1, 2, 4])
     assert len(rows) == 18
     first, last = rows[0], rows[-2]

@@ -4,11 +4,10 @@ from conftest import open_titles
 
 from solar_tf.analysis.results import baseline_results
 from solar_tf.reproduce import paper, samples
-from solar_tf.reproduce.execution import main_run
 
 
 def test_table_5_has_ten_queries_with_four_predictions_each(reproduced, titles):
-    found = samples.make(main_run(reproduced[0]), open_titles(titles).test)
+    found = samples.make(reproduced.main, open_titles(titles).test)
     assert [query.half for query in found.queries] == ["frequent"] * 5 + ["infrequent"] * 5
     assert set(found.halves) == {"SOLAR (m=30)", "SOLAR (m=30), evidence", "Parabel"}
     by_half, table, quoted = samples.render(found, "toy")
@@ -26,7 +25,7 @@ def test_table_5_has_ten_queries_with_four_predictions_each(reproduced, titles):
 
 
 def test_the_rival_is_glas_where_there_is_one(reproduced):
-    (parabel,) = baseline_results(main_run(reproduced[0]))
+    (parabel,) = baseline_results(reproduced.main)
     worse = dataclasses.replace(parabel, method="slice", metrics={"P@1": 1.0})
     glas = dataclasses.replace(worse, method="glas", name="GLaS")
     assert samples.choose_rival([parabel, worse]) is parabel
