@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from solar_tf.analysis.report import __main__ as program
-from solar_tf.analysis.report.facts import accuracy_by_frequency, gather
+from solar_tf.analysis.report.facts import accuracy_by_frequency
 from solar_tf.retrieval.truth import true_labels
 
 
@@ -23,8 +23,7 @@ def test_accuracy_by_frequency_counts_pairs(evaluated):
     assert shares == pytest.approx(50)
 
 
-def test_facts_of_a_whole_run(evaluated):
-    facts = gather(evaluated)
+def test_facts_of_a_whole_run(facts):
     assert facts["rows"] == {"train": 600, "test": 120}
     assert sorted(facts["history"]) == [0, 1, 2]
     assert facts["made_with"]["matrix products"] == "float32"
@@ -34,6 +33,8 @@ def test_facts_of_a_whole_run(evaluated):
         assert sum(found["misses"]) == pytest.approx(100)
     assert {row["name"] for row in facts["config"]} >= {"num_chunks", "dropout"}
     assert set(facts["samples"].halves) == {"SOLAR (m=20)", "SOLAR (m=20), evidence", "Parabel"}
+    for key in ("curves", "candidates", "scores", "frequency", "history"):
+        json.dumps(facts[key], allow_nan=False)  # what is not a number would be shown as one
 
 
 def test_the_page_is_one_file_without_any_outside_asset(evaluated, titles, tmp_path):
@@ -59,17 +60,9 @@ def test_a_run_that_has_only_begun_has_a_page_too(preprocessed, tmp_path):
     assert "<h2>Geometry</h2>" in text
 
 
-@pytest.mark.parametrize(("rows", "message"), [(["0\tone"], "other rows than the run's test file")])
-def test_a_wrong_test_file_is_refused(evaluated, tmp_path, capsys, rows, message):
+def test_a_wrong_test_file_is_refused(evaluated, tmp_path, capsys):
     path = tmp_path / "test.txt"
-    path.write_text("\n".join(rows) + "\n")
+    path.write_text("0\tone\n")
     with pytest.raises(SystemExit):
         program.main([str(evaluated.paths.root), "--test", str(path)])
-    assert message in capsys.readouterr().err
-
-
-def test_facts_have_no_nan(evaluated):
-    """What is not a number would be shown as one."""
-    facts = gather(evaluated)
-    for key in ("curves", "candidates", "scores", "frequency", "history"):
-        json.dumps(facts[key], allow_nan=False)
+    assert "other rows than the run's test file" in capsys.readouterr().err

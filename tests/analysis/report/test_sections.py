@@ -1,15 +1,7 @@
 import xml.etree.ElementTree as ET
 
-import pytest
-
 from solar_tf.analysis.report import figures, sections
-from solar_tf.analysis.report.facts import gather
 from solar_tf.analysis.report.samples import SampleQuery
-
-
-@pytest.fixture(scope="module")
-def facts(evaluated):
-    return gather(evaluated)
 
 
 def test_every_section_is_there_and_its_drawings_are_well_formed(facts):
