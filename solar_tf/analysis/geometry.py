@@ -4,7 +4,7 @@
     python -m solar_tf.analysis.geometry RUN --json       the same facts for programs
 
 The inverted indexes are said to be load-balanced, the label vectors near-orthogonal, the search
-cheap and the labels' memory small: each claim gets its measured figure. Queries count once
+cheap and the labels' memory small: each claim gets its measured figure. Queries are measured once
 infer.py has run.
 """
 
@@ -30,7 +30,7 @@ BINS, BAR = 20, 50  # of the histogram: rows, and characters of the longest bar
 
 
 def measure(run, pairs=PAIRS, seed=0):
-    """All facts of a run (a rundir.Run) as plain numbers, for `render` and for reports."""
+    """All facts of a run (a run.directory.Run) as plain numbers, for `render` and for reports."""
     num_labels, config = run.dataset["num_labels"], run.config
     num_chunks, num_buckets = config.num_chunks, config.num_buckets
     queries = _queries(run)
@@ -180,13 +180,20 @@ def _load_table(facts):
     return Table("Load: labels in a bucket (§3.1), of all chunks", ["", *names], rows)
 
 
+def span(low, high):
+    """The whole numbers from `low` to below `high`, as text."""
+    if high == low + 1:
+        return f"{low:,}"
+    return f"{low:,}-{high - 1:,}" if high < math.inf else f"{low:,}+"
+
+
 def bins(histogram):
     """(sizes, buckets found, buckets expected) of each bin, sizes being text such as `3-4`."""
     for low, high, found, expected in zip(
         histogram["edges"], histogram["edges"][1:], histogram["measured"], histogram["binomial"],
         strict=False,
     ):  # fmt: skip
-        yield f"{low:,}" if high == low + 1 else f"{low:,}-{high - 1:,}", found, expected
+        yield span(low, high), found, expected
 
 
 def _draw_histogram(histogram):

@@ -68,7 +68,7 @@ def _compared(table, run, folder, wish, config, dataset, paper_dataset, reasons)
 
 
 def _solar_notes(wish, config):
-    """What SOLAR did not take from the preset."""
+    """SOLAR's settings that differ from its preset."""
     if wish.preset is None:
         return []
     usual, ours = load_preset(wish.preset).to_dict(), config.to_dict()
@@ -77,7 +77,7 @@ def _solar_notes(wish, config):
 
 
 def _preset_notes(table, wish):
-    """Which baselines did not run with their own paper's settings."""
+    """The baselines that ran with a preset, not with their own paper's settings."""
     titles = [
         title
         for name, title in BASELINE_ROWS.get(table, {}).items()

@@ -7,8 +7,8 @@ a cell that the paper leaves empty.
 import re
 from dataclasses import dataclass
 
-POINTS = 0.5  # of a percentage: another seed moves P@k by a few tenths
-RATIO = 1.1  # of a time: the machines differ, so that few times will match
+POINTS = 0.5  # another seed moves P@k by a few tenths
+RATIO = 1.1  # of times; machines differ, so few will match
 
 
 @dataclass(frozen=True)

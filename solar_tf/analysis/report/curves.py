@@ -20,7 +20,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class TopBuckets:
-    """What a sample of queries found: everything that ranking takes."""
+    """The top buckets of a sample of queries, with all that ranking them needs."""
 
     queries: np.ndarray  # [Q] rows of the test split
     buckets: np.ndarray  # [Q, K, m]
@@ -28,7 +28,7 @@ class TopBuckets:
     offsets: np.ndarray  # [K, B + 1]
     labels: np.ndarray  # [K, N]
     truth: tuple  # splits [Q + 1], labels
-    removed: tuple  # splits [Q + 1], labels that are not evaluated
+    removed: tuple  # splits [Q + 1], labels that do not count
 
 
 def load_top_buckets(run, most_queries=MOST_QUERIES):

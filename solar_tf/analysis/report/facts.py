@@ -1,6 +1,6 @@
-"""Everything that a report shows of a run, as plain numbers: what is not there yet is None."""
+"""Everything that a report shows of a run, as plain numbers; None for what is not there yet."""
 
-import dataclasses
+import math
 
 import numpy as np
 
@@ -21,16 +21,16 @@ from solar_tf.run.weights import read_state
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.provenance import machine
 
-PAIRS = 200_000  # of labels whose vectors are compared
+PAIRS = 200_000  # pairs of labels whose vectors are compared
 SHOWN_RANKS = 10  # predictions whose scores are looked at
 FOUND_AT = 10  # k of the accuracy by label frequency
-FREQUENCY_EDGES = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 10**9)
+FREQUENCY_EDGES = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, math.inf)
 SCORE_BINS = 30
 EACH_HALF = 3  # sample queries of each half
 
 
 def gather(run, source=None):
-    """The facts of a run (a rundir.Run); `source` has the texts of its test queries."""
+    """The facts of a run (a run.directory.Run); `source` has the texts of its test queries."""
     with progress(5, "report", "part") as bar:
         results = solar_results(run)
         rows = [*results, *baseline_results(run)]
@@ -38,7 +38,7 @@ def gather(run, source=None):
             "root": str(run.paths.root),
             "dataset": run.dataset,
             "rows": {split: counts["rows"] for split, counts in run.summary.items()},
-            "config": config_rows(run.config),
+            "config": run.config,
             "num_chunks": run.config.num_chunks,
             "num_buckets": run.config.num_buckets,
             "trained": run.trained_chunks(),
@@ -63,20 +63,6 @@ def gather(run, source=None):
     return facts
 
 
-def config_rows(config):
-    """name, value, default, source and meaning of every hyper-parameter."""
-    return [
-        {
-            "name": field.name,
-            "value": getattr(config, field.name),
-            "default": field.default,
-            "source": field.metadata["source"],
-            "help": field.metadata["help"],
-        }
-        for field in dataclasses.fields(config)
-    ]
-
-
 def training_history(run):
     """Epochs of every trained chunk, by chunk."""
     paths = {chunk: run.paths.chunk(chunk) / "history.json" for chunk in run.trained_chunks()}
@@ -92,7 +78,7 @@ def _made_with(run):
 
 
 def _compared(rows):
-    """Those whose predictions are looked at: SOLAR with its largest m, and the baselines."""
+    """The models whose predictions are examined: SOLAR with its largest m, and the baselines."""
     shortlists = [best_shortlist(rows, score) for score in SCORES]
     return [*filter(None, shortlists), *(row for row in rows if not row.is_solar)]
 
@@ -131,16 +117,10 @@ def accuracy_by_frequency(run, ids_by_model, k=FOUND_AT):
         shares[model] = [rows[group][f"R@{k}"] for group in used]
     return {
         "k": k,
-        "bins": [_bin_name(*FREQUENCY_EDGES[i : i + 2]) for i in used],
+        "bins": [geometry.span(*FREQUENCY_EDGES[i : i + 2]) for i in used],
         "pairs": pairs[used].tolist(),
         "shares": shares,
     }
-
-
-def _bin_name(low, high):
-    if high == FREQUENCY_EDGES[-1]:
-        return f"{low:,}+"
-    return f"{low:,}" if high == low + 1 else f"{low:,}-{high - 1:,}"
 
 
 def _scores(run, results):

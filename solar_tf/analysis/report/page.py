@@ -1,4 +1,4 @@
-"""The page around the sections: one file, no script, light and dark, phone and desktop."""
+"""The page around the sections: one file without scripts, for light and dark screens."""
 
 import html
 

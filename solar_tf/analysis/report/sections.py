@@ -1,5 +1,6 @@
 """The sections of a run's page, each from the facts of `facts.gather`."""
 
+import dataclasses
 import html
 
 from solar_tf.analysis import geometry as measured
@@ -161,8 +162,8 @@ def labels(facts):
     return grid(
         figure(
             "Accuracy by label frequency",
-            f"Of the true labels with so many training queries: the share among the first {k} "
-            "predictions.",
+            f"Share of true labels among the first {k} predictions, by the label's number of "
+            "training queries.",
             found,
             found.numbers(),
         ),
@@ -221,9 +222,10 @@ def geometry(facts):
 
 def setup(facts):
     config = [
-        [row["name"], str(row["value"]), str(row["default"]), row["source"], row["help"]]
-        for row in facts["config"]
-    ]
+        [field.name, str(getattr(facts["config"], field.name)), str(field.default),
+         field.metadata["source"], field.metadata["help"]]
+        for field in dataclasses.fields(facts["config"])
+    ]  # fmt: skip
     header = ["hyper-parameter", "value", "paper's books, or default", "source", "meaning"]
     on = facts["machine"]
     places = [

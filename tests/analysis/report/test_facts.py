@@ -31,7 +31,6 @@ def test_facts_of_a_whole_run(facts):
     for found in facts["scores"].values():
         assert sum(found["hits"]) == pytest.approx(100)
         assert sum(found["misses"]) == pytest.approx(100)
-    assert {row["name"] for row in facts["config"]} >= {"num_chunks", "dropout"}
     assert set(facts["samples"].halves) == {"SOLAR (m=20)", "SOLAR (m=20), evidence", "Parabel"}
     for key in ("curves", "candidates", "scores", "frequency", "history"):
         json.dumps(facts[key], allow_nan=False)  # what is not a number would be shown as one

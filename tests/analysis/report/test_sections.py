@@ -14,6 +14,7 @@ def test_every_section_is_there_and_its_drawings_are_well_formed(facts):
     for drawing in drawings:
         ET.fromstring(f"<svg{drawing}</svg>")
     assert len(drawings) >= 14
+    assert "<td>dropout</td>" in built["Set-up"]
 
 
 def test_the_results_table_has_a_row_for_every_result(facts):
