@@ -1,26 +1,13 @@
-"""Frequent and rare: where the hits of any model on a run come from.
-
-    python -m solar_tf.analysis.tail RUN              tables, one line for each model
-    python -m solar_tf.analysis.tail RUN --json       the same figures for programs
-
-By the frequency of labels: those that training never saw (zero-shot, which §5.1 promises and
-does not show), then tenths of the others. By the frequency of the query's words: the frequent and
-the infrequent half of the test queries (appendix D). Models are SOLAR's rows of results and every
-baseline of the run.
-"""
-
-import json
+"""Frequent and rare: where the hits of any model on a run come from."""
 
 import numpy as np
 
 from solar_tf.analysis.results import all_results, predictions
 from solar_tf.analysis.tables import Table
-from solar_tf.cli.programs import errors_explained, program
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import KS, RECALL_AT, evaluate, hits
 from solar_tf.retrieval.truth import true_labels
 from solar_tf.run.directory import open_run, read_arrays
-from solar_tf.runtime.console import say
 from solar_tf.runtime.ragged import row_numbers, row_splits, take_rows
 
 TENTHS = 10
@@ -169,18 +156,3 @@ def halves_table(title, models, notes=(), key=""):
         for name, halves in models.items()
     ]
     return Table(title, header, rows, list(notes), key)
-
-
-def main(arguments=None):
-    """The program; a UserError becomes one line and exit code 1."""
-    parser = program("solar_tf.analysis.tail", __doc__)
-    parser.add_argument("run", metavar="RUN", help="a run with predictions")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    args = parser.parse_args(arguments)
-    with errors_explained():
-        facts = measure(args.run)
-        say(json.dumps(facts, indent=2) if args.json else render(facts))
-
-
-if __name__ == "__main__":
-    main()

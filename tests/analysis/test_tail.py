@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from solar_tf.analysis import tail
+from solar_tf.cli.solar import main
 from solar_tf.datasets.vocabulary import tokenize
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import KS, evaluate
@@ -88,14 +89,14 @@ def test_a_run_is_measured_with_all_that_predicted_it(trained, capsys, tmp_path)
     row = {"setting": "Oracle", "score": "", "ms_query": 0.0}
     facts = {"baseline": "oracle", "training_seconds": 0.0, "settings": {}, "rows": [row]}
     write_json(folder / "metrics.json", facts)
-    tail.main([str(root), "--json"])
+    main(["tail", str(root), "--json"])
     facts = json.loads(capsys.readouterr().out)
     oracle = facts["models"]["Oracle"]
     assert all(row["R@100"] == 100 for row in oracle["labels"])
     assert [half["P@1"] for half in oracle["queries"].values()] == [100, 100]
     assert sum(group["true"] for group in facts["groups"]) == data.test.labels.nnz
     assert sum(group["labels"] for group in facts["groups"]) == data.num_labels
-    tail.main([str(root)])
+    main(["tail", str(root)])
     shown = capsys.readouterr().out
     assert "infrequent: P@1" in shown and "Oracle" in shown and "100.00" in shown
 
@@ -105,5 +106,5 @@ def test_a_run_without_predictions_is_an_error(preprocessed, capsys):
     with pytest.raises(UserError, match="nothing has been predicted"):
         tail.measure(root)
     with pytest.raises(SystemExit):
-        tail.main([str(root)])
+        main(["tail", str(root)])
     assert ": run infer.py, or a baseline" in capsys.readouterr().err
