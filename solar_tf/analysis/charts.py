@@ -122,13 +122,13 @@ class Chart:
         shown = 1 < len(named) <= COLOURS  # beyond, colours repeat
         return (f"<div class=legend>{''.join(named)}</div>" if shown else "") + self.svg()
 
-    def numbers(self, form="{:.2f}"):
+    def numbers(self, show="{:.2f}".format):
         """The named series as a Table, with a row for each place."""
         texts = dict(self.x_ticks or ())
         named = {name: dict(zip(xs, ys, strict=True)) for name, xs, ys, *_ in self.series if name}
         rows = [
             [texts.get(x) or number(x)]
-            + [form.format(points[x]) if x in points else "-" for points in named.values()]
+            + [show(points[x]) if x in points else "-" for points in named.values()]
             for x in sorted({x for points in named.values() for x in points})
         ]
         return Table(self.y_label, [self.x_label, *named], rows)

@@ -84,7 +84,7 @@ def test_missing_values_are_left_out_and_an_empty_chart_says_so():
     assert len(tips(draw(chart))) == 2
     chart.line("more", [0, 1], [5, 0.126], 1)
     assert chart.numbers().header == ["x", "some", "more"]
-    assert chart.numbers("{:.1f}").rows == [
+    assert chart.numbers("{:.1f}".format).rows == [
         ["0", "-", "5.0"], ["1", "1.0", "0.1"], ["3", "3.0", "-"],
     ]  # fmt: skip
     assert "nothing to draw" in Chart("x", "y").figure()

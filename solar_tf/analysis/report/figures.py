@@ -88,7 +88,8 @@ def scores(found):
 def trust(found):
     chart = Chart("score, % of the best", "% correct")
     for score, row in found.items():
-        xs = [100 * x / row["edges"][-1] for x in _middles(row["edges"])]
+        bins = len(row["right"])
+        xs = [100 * (i + 0.5) / bins for i in range(bins)]
         chart.line(score, xs, row["right"], SCORE_COLOURS[score])
     return chart
 

@@ -120,7 +120,9 @@ def training(facts):
             loss,
             loss.numbers(),
         ),
-        figure("Speed", "Training rows a second, by epoch.", speed, speed.numbers("{:,.0f}")),
+        figure(
+            "Speed", "Training rows a second, by epoch.", speed, speed.numbers("{:,.0f}".format)
+        ),
     )
 
 
@@ -171,7 +173,7 @@ def labels(facts):
             "How many there are",
             "True labels of test queries, by frequency.",
             volume,
-            volume.numbers("{:,}"),
+            volume.numbers("{:,}".format),
         ),
     )
 
@@ -216,7 +218,7 @@ def geometry(facts):
         "nearly equal but not equal."
     )
     *tables, work = measured.tables(facts["geometry"])
-    shown = figure("Load of the buckets, all chunks", text, chart, chart.numbers("{:,.1f}"))
+    shown = figure("Load of the buckets, all chunks", text, chart, chart.numbers(number))
     return grid(shown, f"<div>{titled(*tables)}</div>") + titled(work)
 
 
