@@ -1,6 +1,5 @@
 """What every baseline offers: settings, fit, predict, save and load; parts that survive a kill."""
 
-import contextlib
 import dataclasses
 import math
 import os
@@ -151,19 +150,15 @@ class Parts:
 
         The threads are daemons: a process that is told to end does not wait for their parts.
         """
-        todo, done = queue.SimpleQueue(), queue.SimpleQueue()
-        for i in range(count):
-            todo.put(i)
+        todo, done = iter(range(count)), queue.SimpleQueue()
 
         def work():
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    i = todo.get_nowait()
-                    try:
-                        done.put((i, self.get(f"{what}_{i:03d}", lambda i=i: make(i)), None))
-                    except BaseException as error:
-                        done.put((i, None, error))
-                        return
+            for i in todo:  # shared by the threads: each number goes to one of them
+                try:
+                    done.put((i, self.get(f"{what}_{i:03d}", lambda i=i: make(i)), None))
+                except BaseException as error:
+                    done.put((i, None, error))
+                    return
 
         parts = [None] * count
         with (
@@ -175,9 +170,7 @@ class Parts:
             for _ in range(count):
                 i, parts[i], error = done.get()
                 if error:
-                    while not todo.empty():  # one failure is enough
-                        with contextlib.suppress(queue.Empty):
-                            todo.get_nowait()
+                    list(todo)  # start no other part
                     raise error
                 bar.update()
         return parts
@@ -186,6 +179,12 @@ class Parts:
 def spent_seconds(folder):
     """Seconds of a fit up to its last finished part."""
     return (read_json(Path(folder) / "clock.json") or {"seconds": 0.0})["seconds"]
+
+
+def empty_ranking(num_queries, k, score=0):
+    """A ranking that holds nothing yet: ids int32 [n, k] of -1, scores float32 [n, k]."""
+    shape = num_queries, k
+    return np.full(shape, -1, np.int32), np.full(shape, score, np.float32)
 
 
 def in_threads(function, num_rows, rows_per_task=256):

@@ -13,8 +13,7 @@ import scipy.sparse as sp
 from solar_tf.baselines.dense_search import best_by_product
 from solar_tf.baselines.inputs import csr_arrays
 from solar_tf.baselines.interface import Baseline, Settings, setting
-from solar_tf.baselines.postings import make_postings, search_postings
-from solar_tf.baselines.votes import rank_by_votes
+from solar_tf.baselines.sparse_search import make_postings, rank_by_votes, search_postings
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,25 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from solar_tf.baselines.inputs import csr_arrays
-from solar_tf.baselines.interface import Baseline, Parts, Settings, in_threads, setting
-from solar_tf.baselines.trees import find_leaves, grow_tree
-from solar_tf.baselines.votes import best_labels
+from solar_tf.baselines.interface import (
+    Baseline,
+    Parts,
+    Settings,
+    empty_ranking,
+    in_threads,
+    setting,
+)
+from solar_tf.baselines.kernels.ranking import add_list, best_labels
+from solar_tf.baselines.kernels.trees import find_leaves, grow_tree
+from solar_tf.runtime.compiled import compiled
 
 TREE = (
     "children", "biases", "weight_splits", "weight_columns", "weight_values",
     "leaf_splits", "leaf_labels", "leaf_scores",
 )  # fmt: skip
 LABELS_PER_PRODUCT = 50_000  # bounds what computing the labels' means holds at a time
-
-compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,7 @@ class PfastreXML(Baseline):
                 )  # fmt: skip
 
         in_threads(descend, num_trees, max(1, num_trees // 8))
-        ids = np.full((num_rows, k), -1, np.int32)
-        scores = np.zeros((num_rows, k), np.float32)
+        ids, scores = empty_ranking(num_rows, k)
         names = ("mean_splits", "mean_columns", "mean_values", "mean_squares")
 
         def rank(start, stop):
@@ -142,18 +146,15 @@ def rank_leaves(
     num_trees, num_labels = len(leaves), len(mean_squares)
     sums = np.zeros(num_labels, np.float32)
     touched = np.empty(num_labels, np.int32)
-    keys = np.empty(num_labels, np.uint64)
     dense = np.zeros(num_features, np.float32)
     for q in range(start, stop):
         count = 0
         for tree in range(num_trees):
             leaf = leaves[tree, q]
-            for at in range(leaf_splits[leaf], leaf_splits[leaf + 1]):
-                label = leaf_labels[at]
-                if sums[label] == 0:
-                    touched[count] = label
-                    count += 1
-                sums[label] += leaf_scores[at]
+            part = slice(leaf_splits[leaf], leaf_splits[leaf + 1])
+            count = add_list(
+                leaf_labels[part], leaf_scores[part], np.float32(1), sums, touched, count
+            )
         square = np.float32(0)
         for at in range(splits[q], splits[q + 1]):
             dense[columns[at]] = values[at]
@@ -166,8 +167,7 @@ def rank_leaves(
             distance = max(square + mean_squares[label] - 2 * product, 0.0)
             tail = 1 / (1 + np.exp(gamma * distance))
             sums[label] = (sums[label] / num_trees) ** alpha * tail ** (1 - alpha)
-        best_labels(touched[:count], sums, keys, ids[q], scores[q])
-        for i in range(count):
-            sums[touched[i]] = 0
+        best_labels(touched[:count], sums, ids[q], scores[q])
+        sums[touched[:count]] = 0
         for at in range(splits[q], splits[q + 1]):
             dense[columns[at]] = 0

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from solar_tf.baselines.interface import Settings, setting
-from solar_tf.baselines.neighbours import NeighbourBaseline, unit_rows
+from solar_tf.baselines.kernels.vectors import dot, fast
+from solar_tf.baselines.neighbours import NeighbourBaseline, learn_parts, unit_rows
 from solar_tf.preprocessing.clusters import balanced_clusters
 from solar_tf.preprocessing.features import scale_rows
 
 ROWS_PER_PRODUCT = 500  # of a cluster; bounds the dense block of similarities
 SMALL = "for one cluster, else"
-
-compiled = njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 
 
 @dataclass(frozen=True)
@@ -64,39 +62,22 @@ class Sleec(NeighbourBaseline):
         }
 
     def learn(self, i, data, plan):
-        generator = np.random.default_rng([self.settings.seed, i])
+        s, generator = self.settings, np.random.default_rng([self.settings.seed, i])
         inputs = sp.csr_matrix(data.train.inputs)
         labels = scale_rows(data.train.labels.copy())
-        splits, order = balanced_clusters(inputs, plan["clusters"], generator)
-        units, columns, weights, embeddings = [], [], [], []
-        for first, last in itertools.pairwise(splits):
-            rows = order[first:last]
-            used, projection, embedded = self._cluster(inputs[rows], labels[rows], plan, generator)
-            columns.append(used)
-            weights.append(projection)
-            embeddings.append(embedded)
-            units.append(np.asarray(inputs[rows].sum(axis=0), np.float32).ravel())
-        return {
-            "units": np.ascontiguousarray(unit_rows(np.stack(units)).T),
-            "part_splits": splits,
-            "rows": order,
-            "column_splits": np.cumsum([0, *map(len, columns)]),
-            "columns": np.concatenate(columns),
-            "projections": np.concatenate(weights),
-            "embeddings": np.concatenate(embeddings),
-        }
+        splits, rows = balanced_clusters(inputs, plan["clusters"], generator)
 
-    def _cluster(self, inputs, labels, plan, generator):
-        """Columns that the rows use, their projections, and the rows' embeddings by these."""
-        s = self.settings
-        graph = neighbour_graph(labels, plan["label_neighbours"])
-        wanted = keep_products(graph, plan["dim"], s.projections, generator)
-        used = np.unique(inputs.indices).astype(np.int32)
-        inputs = inputs[:, used]
-        weights = regress(inputs, wanted, s.ridge, s.l1, s.rho, s.admm_passes)
-        weights[np.abs(weights) < s.smallest] = 0
-        embedded = unit_rows(np.asarray(inputs @ weights, np.float32))
-        return used, weights.astype(np.float32), embedded
+        def project(_, members, inputs):
+            graph = neighbour_graph(labels[members], plan["label_neighbours"])
+            wanted = keep_products(graph, plan["dim"], s.projections, generator)
+            weights = regress(inputs, wanted, s.ridge, s.l1, s.rho, s.admm_passes)
+            weights[np.abs(weights) < s.smallest] = 0
+            return weights
+
+        clusters = (inputs[rows[first:last]] for first, last in itertools.pairwise(splits))
+        sums = [np.asarray(part.sum(axis=0), np.float32).ravel() for part in clusters]
+        units = np.ascontiguousarray(unit_rows(np.stack(sums)).T)
+        return learn_parts(inputs, units, splits, rows, project)
 
 
 def neighbour_graph(labels, count):
@@ -140,15 +121,11 @@ def keep_products(graph, dim, passes, generator):
     return embedded
 
 
-@compiled
+@fast
 def _subtract_products(splits, columns, values, embedded, residual):
     for row in range(len(splits) - 1):
         for at in range(splits[row], splits[row + 1]):
-            total = np.float32(0)
-            other = columns[at]
-            for d in range(embedded.shape[1]):
-                total += embedded[row, d] * embedded[other, d]
-            residual[at] = values[at] - total
+            residual[at] = values[at] - dot(embedded[row], embedded[columns[at]])
 
 
 def regress(inputs, wanted, ridge, l1=0.0, rho=0.001, passes=10):

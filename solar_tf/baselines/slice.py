@@ -16,21 +16,28 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
-from solar_tf.baselines.interface import CORES, Baseline, Parts, Settings, in_threads, setting
-from solar_tf.baselines.search import choose_method, load_index, make_index
-from solar_tf.baselines.svm import dot, train_svms
-from solar_tf.baselines.votes import best_labels
+from solar_tf.baselines.dense_search import choose_method, load_index, make_index
+from solar_tf.baselines.interface import (
+    CORES,
+    Baseline,
+    Parts,
+    Settings,
+    empty_ranking,
+    in_threads,
+    setting,
+)
+from solar_tf.baselines.kernels.ranking import best_labels
+from solar_tf.baselines.kernels.svm import train_svms
+from solar_tf.baselines.kernels.vectors import dot
 from solar_tf.preprocessing.clusters import balanced_clusters
 from solar_tf.preprocessing.features import scale_rows
+from solar_tf.runtime.compiled import compiled
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.ragged import row_splits
 
 PAIRS_PER_BLOCK = 20_000_000  # of a label and a row near it; bounds memory
 ROWS_PER_SEARCH = 2_000
-
-compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @dataclass(frozen=True)
@@ -140,8 +147,7 @@ class Slice(Baseline):
         rows = self._dense(inputs)
         means, owners, weights = (self.arrays[name] for name in ("means", "owners", "weights"))
         near = self._index.search(rows, min(self.settings.shortlist, len(means)))
-        ids = np.full((len(rows), k), -1, np.int32)
-        scores = np.zeros((len(rows), k), np.float32)
+        ids, scores = empty_ranking(len(rows), k)
         gamma = float(self.arrays["gamma"])
         in_threads(
             lambda start, stop: rank_near(
@@ -224,7 +230,6 @@ def rank_near(start, stop, rows, near, means, owners, weights, gamma, ids, score
     width = near.shape[1]
     sums = np.zeros(width, np.float32)
     labels, places = np.empty(width, np.int32), np.empty(width, np.int32)
-    keys = np.empty(width, np.uint64)
     for q in range(start, stop):
         # Ranked by their places in label order, which puts the lower label first in ties.
         found = near[q][near[q] >= 0]
@@ -239,6 +244,6 @@ def rank_near(start, stop, rows, near, means, owners, weights, gamma, ids, score
             sums[count] = 1 / (1 + np.exp(-margin)) + 1 / (1 + np.exp(-gamma * cosine))
             labels[count], places[count] = label, count
             count += 1
-        best_labels(places[:count], sums, keys, ids[q], scores[q])
+        best_labels(places[:count], sums, ids[q], scores[q])
         for i in range(min(len(ids[q]), count)):
             ids[q, i] = labels[ids[q, i]]

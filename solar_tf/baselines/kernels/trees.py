@@ -6,14 +6,12 @@ a tree takes O(nnz of inputs and labels) for each pass, and there are at most `m
 """
 
 import numpy as np
-from numba import njit
 
-from solar_tf.baselines.logistic import fit_l1, transpose
+from solar_tf.baselines.kernels.logistic import fit_l1, transpose
+from solar_tf.runtime.compiled import compiled
 
 PARTING_PASSES = 50  # it settles in about five
 LEAST_GAIN = 1e-6
-
-compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @compiled
@@ -101,13 +99,15 @@ def separate(rows, sides, splits, columns, values, places, touched, cost, bias, 
 
 
 @compiled
-def _grown(array, size):
-    """The array, or a copy of at least twice its length if `size` needs it."""
-    if size <= len(array):
-        return array
-    larger = np.empty(max(size, 2 * len(array)), array.dtype)
-    larger[: len(array)] = array
-    return larger
+def _append(splits, columns, values, row, entries):
+    """Write row `row` of a CSR matrix, the last so far; returns its arrays, longer ones if need be."""
+    first, last = splits[row], splits[row] + len(entries[0])
+    if last > len(columns):  # at least double them
+        columns = np.append(columns, np.empty(last, columns.dtype))
+        values = np.append(values, np.empty(last, values.dtype))
+    splits[row + 1] = last
+    columns[first:last], values[first:last] = entries
+    return columns, values
 
 
 @compiled
@@ -173,6 +173,7 @@ def grow_tree(
     weight_columns, weight_values = np.empty(1024, np.int32), np.empty(1024, np.float32)
     leaf_splits = np.zeros(most + 1, np.int64)
     leaf_ids, leaf_scores = np.empty(1024, np.int32), np.empty(1024, np.float32)
+    nothing = np.empty(0, np.int32), np.empty(0, np.float32)
     # Nodes are numbered as the stack gives them out, and their arrays grow in that order.
     stack = [(0, num_rows, 0, -1, 0)]  # start, stop, depth, parent, side
     nodes = 0
@@ -196,27 +197,18 @@ def grow_tree(
                 dense[at] = 0
         if start < border < stop:
             biases[node] = constant
-            first = weight_splits[node]
-            weight_splits[node + 1] = first + len(at)
-            weight_columns = _grown(weight_columns, first + len(at))
-            weight_values = _grown(weight_values, first + len(at))
-            weight_columns[first : first + len(at)] = at
-            weight_values[first : first + len(at)] = what
-            leaf_splits[node + 1] = leaf_splits[node]
+            separator, leaf = (at, what), nothing
             stack.append((border, stop, depth + 1, node, 1))
             stack.append((start, border, depth + 1, node, 0))
         else:
-            ids, scores = _leaf(
+            separator, leaf = nothing, _leaf(
                 order[start:stop], label_splits, labels, weights, leaf_labels,
                 scratch[0], touched[0],
             )  # fmt: skip
-            first = leaf_splits[node]
-            leaf_splits[node + 1] = first + len(ids)
-            leaf_ids = _grown(leaf_ids, first + len(ids))
-            leaf_scores = _grown(leaf_scores, first + len(ids))
-            leaf_ids[first : first + len(ids)] = ids
-            leaf_scores[first : first + len(ids)] = scores
-            weight_splits[node + 1] = weight_splits[node]
+        weight_columns, weight_values = _append(
+            weight_splits, weight_columns, weight_values, node, separator
+        )
+        leaf_ids, leaf_scores = _append(leaf_splits, leaf_ids, leaf_scores, node, leaf)
     return (
         children[:nodes].copy(), biases[:nodes].copy(), weight_splits[: nodes + 1].copy(),
         weight_columns[: weight_splits[nodes]].copy(), weight_values[: weight_splits[nodes]].copy(),

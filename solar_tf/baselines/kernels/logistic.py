@@ -6,13 +6,12 @@ rows for each pass.
 """
 
 import numpy as np
-from numba import njit
+
+from solar_tf.runtime.compiled import compiled
 
 INNER_PASSES = 20  # over the coordinates, for one quadratic model
 LINE_SEARCHES = 20
 DAMPING = 1e-12  # keeps second derivatives above 0
-
-compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @compiled
