@@ -12,11 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from solar_tf.baselines.dense_search import best_by_product, best_of_near
+from solar_tf.baselines.dense_search import (
+    best_by_product,
+    best_of_near,
+    load_index,
+    make_index,
+)
 from solar_tf.baselines.interface import setting
-from solar_tf.baselines.pairs import Pairs, PairSettings, stack_rows
-from solar_tf.baselines.same_titles import TitleBaseline, title_keys
-from solar_tf.baselines.search import load_index, make_index
+from solar_tf.baselines.titles import Pairs, PairSettings, TitleBaseline, stack_rows, title_keys
 from solar_tf.preprocessing.features import scale_rows
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.devices import load_tensorflow

@@ -14,20 +14,21 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from solar_tf.baselines.convolution import mean_activations, windows
 from solar_tf.baselines.inputs import csr_arrays
 from solar_tf.baselines.interface import setting
-from solar_tf.baselines.pairs import Pairs, PairSettings, stack_rows
-from solar_tf.baselines.postings import (
+from solar_tf.baselines.sparse_search import (
     largest_entries,
-    load,
     make_postings,
+    posting_balance,
     search_postings,
 )
-from solar_tf.baselines.same_titles import TitleBaseline, title_keys
+from solar_tf.baselines.titles import Pairs, PairSettings, TitleBaseline, stack_rows, title_keys
+from solar_tf.runtime.compiled import compiled
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.devices import load_tensorflow
 
+WINDOW = 5  # words that the convolution sees
+LAYERS = ("convolution", "narrow", "wide")
 SAMPLE = 1000  # test queries whose sparsity is measured
 FLOATS_PER_BLOCK = 30_000_000  # of the widest layer at a time; bounds memory
 
@@ -62,7 +63,7 @@ class Snrm(TitleBaseline):
         pairs = Pairs(data, self.settings)
         load_tensorflow()
         from solar_tf.baselines.pair_training import train
-        from solar_tf.baselines.sparse_towers import SparseTowers
+        from solar_tf.baselines.towers import SparseTowers
 
         def make_batch(rows, labels, negatives):
             parts = (data.train.inputs, rows), (data.label_inputs, labels)
@@ -70,9 +71,12 @@ class Snrm(TitleBaseline):
             splits, ids, _ = stack_rows(*parts)
             return {"windows": windows(splits, ids), "row_splits": splits}
 
-        model = SparseTowers(data.num_features, self.settings)
+        s = self.settings
+        shapes = (WINDOW * s.dim, s.hidden), (s.hidden, s.narrow), (s.narrow, s.width)
+        layers = dict(zip(LAYERS, shapes, strict=True))
+        model = SparseTowers(data.num_features, layers, s)
         train(model, pairs, make_batch, folder)
-        self.arrays = {name: variable.numpy() for name, variable in model.variables().items()}
+        self.arrays = model.weights()
         vectors, nonzeros = self._embed_all(data.label_inputs)
         self.arrays |= make_postings(vectors) | {
             "label_nonzeros": nonzeros,
@@ -120,5 +124,32 @@ class Snrm(TitleBaseline):
             "query_nonzeros": float(query_nonzeros.mean()),
             "query_empty": float(100 * np.mean(query_nonzeros == 0)),
             "candidates": candidates,
-            **load(self.arrays),
+            **posting_balance(self.arrays),
         }
+
+
+@compiled
+def windows(splits, words):
+    """The five words around each word, int32 [words, 5]; -1 beyond the ends of its row."""
+    around = np.full((len(words), WINDOW), -1, np.int32)
+    for row in range(len(splits) - 1):
+        for at in range(splits[row], splits[row + 1]):
+            for i in range(WINDOW):
+                place = at + i - WINDOW // 2
+                if splits[row] <= place < splits[row + 1]:
+                    around[at, i] = words[place]
+    return around
+
+
+def mean_activations(weights, splits, words):
+    """The last layer's mean over the words of each row, float32 [n, width]; 0 without words."""
+    around = windows(splits, words)
+    rows = weights["word_vectors"][np.maximum(around, 0)] * (around >= 0)[:, :, None]
+    hidden = rows.reshape(len(rows), weights[LAYERS[0]].shape[0])
+    for layer in LAYERS:
+        hidden = np.maximum(hidden @ weights[layer], 0)
+    counts = np.diff(splits)
+    sums = np.zeros((len(counts), hidden.shape[1]), np.float32)
+    if len(hidden):  # between the starts of rows with words there are these rows' words only
+        sums[counts > 0] = np.add.reduceat(hidden, splits[:-1][counts > 0], axis=0)
+    return sums / np.maximum(counts, 1)[:, None].astype(np.float32)
