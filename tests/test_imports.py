@@ -36,7 +36,7 @@ TENSORFLOW = {
     "training": {"batches", "initial", "model", "optimizer", "stage"},
     "retrieval": {"evaluation", "forward"},
     "operations": {"estimate", "measuring"},
-    "baselines": {"losses", "pair_training", "sparse_towers", "towers"},
+    "baselines": {"pair_training", "towers"},
     "reproduce": {"__main__", "costs", "execution", "output", "compare", "samples"},
     "distributed": {"inference"},
 }

@@ -9,16 +9,16 @@ import importlib
 
 from solar_tf.errors import UserError
 
-BASELINES = {  # name: module and class
-    "parabel": ("parabel", "Parabel"),
-    "pfastrexml": ("pfastrexml", "PfastreXML"),
-    "sleec": ("sleec", "Sleec"),
-    "slice": ("slice", "Slice"),
-    "annexml": ("annexml", "AnnexML"),
-    "dssm": ("dssm", "Dssm"),
-    "glas": ("glas", "Glas"),
-    "snrm": ("snrm", "Snrm"),
-    "knn": ("knn", "Knn"),  # not the paper's: a floor
+BASELINES = {  # module: class
+    "parabel": "Parabel",
+    "pfastrexml": "PfastreXML",
+    "sleec": "Sleec",
+    "slice": "Slice",
+    "annexml": "AnnexML",
+    "dssm": "Dssm",
+    "glas": "Glas",
+    "snrm": "Snrm",
+    "knn": "Knn",  # not the paper's: a floor
 }
 
 
@@ -26,5 +26,4 @@ def baseline_class(name):
     """The class of a baseline, by the name that the command line gives it."""
     if name not in BASELINES:
         raise UserError(f"{name!r} is no baseline: choose one of {', '.join(BASELINES)}")
-    module, attribute = BASELINES[name]
-    return getattr(importlib.import_module(f"solar_tf.baselines.{module}"), attribute)
+    return getattr(importlib.import_module(f"solar_tf.baselines.{name}"), BASELINES[name])

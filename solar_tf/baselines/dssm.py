@@ -7,6 +7,7 @@ Labels are ranked by exact inner product, or by an index of faiss-cpu.
 Cost: an epoch reads all pairs, O(pairs * words * dim); a query O(N * dim), by matrix products.
 """
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,13 +127,15 @@ class Dssm(TitleBaseline):
                 bar.update(len(block))
         return vectors
 
+    @functools.cached_property
+    def index(self):
+        return load_index(self.arrays)
+
     def rank(self, inputs, k):
         queries, labels = self.embed(inputs), self.arrays["labels"]
         if self.settings.search == "exact":
             return best_by_product(queries, labels, k)
-        if not hasattr(self, "_index"):
-            self._index = load_index(self.arrays)
-        near = self._index.search(queries, min(NEAR_LABELS * k, len(labels)))
+        near = self.index.search(queries, min(NEAR_LABELS * k, len(labels)))
         return best_of_near(queries, labels, near, k)
 
     def facts(self, data):

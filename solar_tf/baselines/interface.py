@@ -78,6 +78,7 @@ class Baseline:
     title = None  # as tables show it
     Settings = Settings
     presets = {}  # settings by name, where the defaults are not for every size of data
+    settings_file = "settings.json"
 
     def __init__(self, settings=None):
         self.settings = settings or self.Settings()
@@ -99,16 +100,16 @@ class Baseline:
         return {}
 
     def save(self, folder):
-        """Write plain .npy files and settings.json into an empty folder."""
+        """Write plain .npy files and the settings into a folder."""
         for name, array in self.arrays.items():
             np.save(Path(folder) / f"{name}.npy", array, allow_pickle=False)
-        write_json(Path(folder) / "settings.json", self.settings.to_dict())
+        write_json(Path(folder) / self.settings_file, self.settings.to_dict())
 
     @classmethod
     def load(cls, folder):
         """A fitted baseline from what `save` wrote."""
         folder = Path(folder)
-        content = read_json(folder / "settings.json")
+        content = read_json(folder / cls.settings_file)
         if content is None:
             raise UserError(f"{folder}: no model here: run {COMMAND} again")
         baseline = cls(cls.Settings.from_dict(content))
@@ -185,6 +186,20 @@ def empty_ranking(num_queries, k, score=0):
     """A ranking that holds nothing yet: ids int32 [n, k] of -1, scores float32 [n, k]."""
     shape = num_queries, k
     return np.full(shape, -1, np.int32), np.full(shape, score, np.float32)
+
+
+def rank_in_threads(kernel, num_queries, k, *arguments, rows_per_task=256):
+    """Fill a ranking by `kernel(start, stop, *arguments, ids, scores)` for slices of all queries.
+
+    Returns ids, scores and what the kernel returned for each slice.
+    """
+    ids, scores = empty_ranking(num_queries, k)
+    returned = in_threads(
+        lambda start, stop: kernel(start, stop, *arguments, ids, scores),
+        num_queries,
+        rows_per_task,
+    )
+    return ids, scores, returned
 
 
 def in_threads(function, num_rows, rows_per_task=256):

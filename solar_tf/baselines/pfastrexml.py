@@ -16,19 +16,20 @@ from solar_tf.baselines.interface import (
     Baseline,
     Parts,
     Settings,
-    empty_ranking,
     in_threads,
+    rank_in_threads,
     setting,
 )
 from solar_tf.baselines.kernels.ranking import add_list, best_labels
 from solar_tf.baselines.kernels.trees import find_leaves, grow_tree
 from solar_tf.runtime.compiled import compiled
+from solar_tf.runtime.ragged import row_splits
 
 TREE = (
     "children", "biases", "weight_splits", "weight_columns", "weight_values",
     "leaf_splits", "leaf_labels", "leaf_scores",
 )  # fmt: skip
-LABELS_PER_PRODUCT = 50_000  # bounds what computing the labels' means holds at a time
+MEANS = ("mean_splits", "mean_columns", "mean_values", "mean_squares")
 
 
 @dataclass(frozen=True)
@@ -86,18 +87,11 @@ class PfastreXML(Baseline):
                 )  # fmt: skip
 
         in_threads(descend, num_trees, max(1, num_trees // 8))
-        ids, scores = empty_ranking(num_rows, k)
-        names = ("mean_splits", "mean_columns", "mean_values", "mean_squares")
-
-        def rank(start, stop):
-            rank_leaves(
-                start, stop, leaves, *(model[name] for name in TREE[5:]), splits, columns, values,
-                num_features, *(model[name] for name in names),
-                self.settings.alpha, self.settings.gamma, ids, scores,
-            )  # fmt: skip
-
-        in_threads(rank, num_rows)
-        return ids, scores
+        return rank_in_threads(
+            rank_leaves, num_rows, k, leaves, *(model[name] for name in TREE[5:]),
+            splits, columns, values, num_features, *(model[name] for name in MEANS),
+            self.settings.alpha, self.settings.gamma,
+        )[:2]  # fmt: skip
 
 
 def label_means(data):
@@ -106,14 +100,9 @@ def label_means(data):
     inputs = sp.csr_matrix(data.train.inputs)
     share = sp.diags_array(1 / np.maximum(data.label_counts, 1).astype(np.float32))
     members = sp.csr_matrix(share @ members)
-    starts = range(0, data.num_labels, LABELS_PER_PRODUCT)
-    means = sp.vstack([members[at : at + LABELS_PER_PRODUCT] @ inputs for at in starts], "csr")
-    splits, columns, values = csr_arrays(means)
+    means = members @ inputs
     squares = np.asarray(means.multiply(means).sum(axis=1), np.float32).ravel()
-    return {
-        "mean_splits": splits, "mean_columns": columns, "mean_values": values,
-        "mean_squares": squares,
-    }  # fmt: skip
+    return dict(zip(MEANS, (*csr_arrays(means), squares), strict=True))
 
 
 def _join(trees):
@@ -125,11 +114,10 @@ def _join(trees):
         arrays = [tree[name] for tree in trees]
         if name == "children":
             arrays = [np.where(a < 0, a, a + r) for a, r in zip(arrays, roots, strict=True)]
-        elif name.endswith("splits"):
-            firsts = np.cumsum([0, *(array[-1] for array in arrays[:-1])])
-            arrays = [a[1:] + first for a, first in zip(arrays, firsts, strict=True)]
-            arrays.insert(0, np.zeros(1, np.int64))
-        joined[name] = np.concatenate(arrays)
+        if name.endswith("splits"):
+            joined[name] = row_splits(np.concatenate([np.diff(array) for array in arrays]))
+        else:
+            joined[name] = np.concatenate(arrays)
     joined["children"] = joined["children"].astype(np.int32)
     return joined
 

@@ -27,6 +27,7 @@ from solar_tf.run.directory import (
     write_json,
 )
 from solar_tf.runtime.console import progress, say, seconds, size, table
+from solar_tf.runtime.memory import kernel_count
 
 QUERIES_PER_BLOCK = 2_000
 SINGLE_QUERIES = 200  # timed one at a time
@@ -80,7 +81,8 @@ def _fit(baseline, data, folder):
         say(f"{baseline.title}: fitting {len(data.train):,} rows, {data.num_labels:,} labels")
         training.mkdir(parents=True, exist_ok=True)
         before, started = spent_seconds(training), time.perf_counter()
-        forget_peak_memory()
+        with contextlib.suppress(OSError):  # without the right to, the peak is since its start
+            Path("/proc/self/clear_refs").write_text("5")  # measure the peak anew
         baseline.fit(data, training)
         spent = before + time.perf_counter() - started
         with atomic_folder(model) as temporary:
@@ -154,16 +156,9 @@ def folder_bytes(folder):
     return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 
-def forget_peak_memory():
-    """Start to measure this process's peak anew; without the right to, it counts from its start."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
 def peak_memory():
     """The most bytes that this process has had resident."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024
+    return kernel_count("self", "status", "VmHWM")
 
 
 def _report(run, result):

@@ -10,6 +10,7 @@ Cost: n searches among N labels (`search.py`: not linear in N); O(n * shortlist 
 SVMs together; memory n * shortlist labels, on disk.
 """
 
+import functools
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +24,8 @@ from solar_tf.baselines.interface import (
     Baseline,
     Parts,
     Settings,
-    empty_ranking,
     in_threads,
+    rank_in_threads,
     setting,
 )
 from solar_tf.baselines.kernels.ranking import best_labels
@@ -85,7 +86,10 @@ class Slice(Baseline):
         # One scale for both scores: cosines become as large as the SVMs' margins are.
         lengths = np.linalg.norm(weights[data.label_counts > 0], axis=1)
         self.arrays |= {"weights": weights, "gamma": np.float32(lengths.mean())}
-        self._index = load_index(self.arrays)
+
+    @functools.cached_property
+    def index(self):
+        return load_index(self.arrays)
 
     def _dense(self, inputs):
         """Dense rows of unit length."""
@@ -142,20 +146,11 @@ class Slice(Baseline):
         return weights
 
     def predict(self, inputs, k):
-        if not hasattr(self, "_index"):
-            self._index = load_index(self.arrays)
-        rows = self._dense(inputs)
+        rows, gamma = self._dense(inputs), float(self.arrays["gamma"])
         means, owners, weights = (self.arrays[name] for name in ("means", "owners", "weights"))
-        near = self._index.search(rows, min(self.settings.shortlist, len(means)))
-        ids, scores = empty_ranking(len(rows), k)
-        gamma = float(self.arrays["gamma"])
-        in_threads(
-            lambda start, stop: rank_near(
-                start, stop, rows, near, means, owners, weights, gamma, ids, scores
-            ),
-            len(rows),
-        )
-        return ids, scores
+        near = self.index.search(rows, min(self.settings.shortlist, len(means)))
+        arguments = rows, near, means, owners, weights, gamma
+        return rank_in_threads(rank_near, len(rows), k, *arguments)[:2]
 
 
 def singular_vectors(data, dim, seed):

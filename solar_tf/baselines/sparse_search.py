@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from solar_tf.baselines.interface import empty_ranking, in_threads
+from solar_tf.baselines.interface import rank_in_threads
 from solar_tf.baselines.kernels.ranking import rank_sums
 
 
@@ -13,8 +13,8 @@ def rank_by_votes(members, weights, label_splits, labels, num_labels, k):
     members int [n, j] (-1 is padding) and weights [n, j] are each query's rows and their weights.
     """
     splits = np.arange(len(members) + 1) * members.shape[1]
-    queries = splits, members.ravel(), weights.ravel()
-    return _rank(queries, (label_splits, labels, None), num_labels, k)[0]
+    queries, lists = (splits, members.ravel(), weights.ravel()), (label_splits, labels, None)
+    return rank_in_threads(rank_sums, len(members), k, *queries, *lists, int(num_labels))[:2]
 
 
 def make_postings(vectors):
@@ -37,18 +37,10 @@ def search_postings(queries, index, k):
     """
     rows = queries.indptr.astype(np.int64), queries.indices, queries.data
     lists = [index[f"posting_{name}"] for name in ("splits", "labels", "values")]
-    ranking, scored = _rank(rows, lists, index["num_labels"], k)
-    return *ranking, scored / max(1, queries.shape[0])
-
-
-def _rank(queries, lists, num_labels, k):
-    """The ranking by `rank_sums`, on all cores, and how many labels were scored in all."""
-    ids, scores = empty_ranking(len(queries[0]) - 1, k)
-    scored = in_threads(
-        lambda start, stop: rank_sums(start, stop, *queries, *lists, int(num_labels), ids, scores),
-        len(ids),
+    ids, scores, scored = rank_in_threads(
+        rank_sums, queries.shape[0], k, *rows, *lists, int(index["num_labels"])
     )
-    return (ids, scores), sum(scored)
+    return ids, scores, sum(scored) / max(1, len(ids))
 
 
 def largest_entries(dense, count):

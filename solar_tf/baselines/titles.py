@@ -75,7 +75,7 @@ class Pairs:
         return self.splits[rows] + generator.integers(counts[rows])
 
     def batch(self, order, epoch, step):
-        """A step's rows [b], labels [b], and random labels [b, negatives] that are not the row's."""
+        """A step's rows [b], labels [b], and random labels that are none of the row's [b, n]."""
         first, last = (len(order) * s // self.steps for s in (step, step + 1))
         pairs = order[first:last]
         generator = np.random.default_rng([self.settings.seed, epoch, step, 1])
@@ -122,8 +122,12 @@ def _co_occurrence(chosen, member_splits, members, splits, labels, places, count
 
 def stack_rows(*parts):
     """Some rows of some CSR matrices, [(matrix, rows), ...]: splits, columns and values as one."""
-    stacked = sp.vstack([matrix[rows] for matrix, rows in parts], "csr", np.float32)
-    return stacked.indptr.astype(np.int32), stacked.indices.astype(np.int32), stacked.data
+    stacked = sp.vstack([matrix[rows] for matrix, rows in parts], "csr")  # keeps repeated columns
+    return (
+        stacked.indptr.astype(np.int32),
+        stacked.indices.astype(np.int32),
+        stacked.data.astype(np.float32),
+    )
 
 
 class TitleBaseline(Baseline):

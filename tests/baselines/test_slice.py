@@ -1,18 +1,6 @@
 import numpy as np
-import pytest
 
-from baselines.agreement import same_when_loaded, solves
 from solar_tf.baselines.slice import Slice, count_near, gather_near, label_means, labels_of
-
-
-@pytest.mark.parametrize("kind", ["planted", "planted_dense"])
-@pytest.mark.parametrize("search", ["exact", "clusters"])
-def test_planted_labels_are_found(kind, search, request, tmp_path):
-    data = request.getfixturevalue(kind)
-    settings = Slice.Settings(dim=40, shortlist=12, search=search)
-    baseline = solves(Slice(settings), data, tmp_path / "fit")
-    assert ("basis" in baseline.arrays) == (kind == "planted")
-    same_when_loaded(baseline, data, tmp_path / "model")
 
 
 def test_shortlists_are_turned_round():

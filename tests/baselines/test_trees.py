@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from baselines.conftest import plant
 from solar_tf.baselines.inputs import csr_arrays
-from solar_tf.baselines.trees import divide, find_leaves, grow_tree, part_rows
+from solar_tf.baselines.kernels.trees import divide, find_leaves, grow_tree, part_rows
 
 NAMES = ("children", "biases", "w_splits", "w_columns", "w_values", "l_splits", "labels", "scores")
 

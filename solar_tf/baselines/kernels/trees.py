@@ -100,7 +100,7 @@ def separate(rows, sides, splits, columns, values, places, touched, cost, bias, 
 
 @compiled
 def _append(splits, columns, values, row, entries):
-    """Write row `row` of a CSR matrix, the last so far; returns its arrays, longer ones if need be."""
+    """Append row `row` to CSR arrays; returns columns and values, longer if they were full."""
     first, last = splits[row], splits[row] + len(entries[0])
     if last > len(columns):  # at least double them
         columns = np.append(columns, np.empty(last, columns.dtype))
