@@ -13,12 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from solar_tf.baselines.dense_search import (
-    best_by_product,
-    best_of_near,
-    load_index,
-    make_index,
-)
+from solar_tf.baselines.dense_search import best_by_product, best_of_near, load_index, make_index
 from solar_tf.baselines.interface import setting
 from solar_tf.baselines.titles import Pairs, PairSettings, TitleBaseline, stack_rows, title_keys
 from solar_tf.preprocessing.features import scale_rows

@@ -21,13 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from solar_tf.baselines.inputs import csr_arrays
-from solar_tf.baselines.interface import (
-    Baseline,
-    Parts,
-    Settings,
-    rank_in_threads,
-    setting,
-)
+from solar_tf.baselines.interface import Baseline, Parts, Settings, rank_in_threads, setting
 from solar_tf.errors import UserError
 from solar_tf.run.directory import atomic_folder, atomic_write
 from solar_tf.runtime.console import progress

@@ -25,10 +25,8 @@ from solar_tf.baselines.kernels.trees import find_leaves, grow_tree
 from solar_tf.runtime.compiled import compiled
 from solar_tf.runtime.ragged import row_splits
 
-TREE = (
-    "children", "biases", "weight_splits", "weight_columns", "weight_values",
-    "leaf_splits", "leaf_labels", "leaf_scores",
-)  # fmt: skip
+NODES = ("children", "biases", "weight_splits", "weight_columns", "weight_values")
+LEAVES = ("leaf_splits", "leaf_labels", "leaf_scores")
 MEANS = ("mean_splits", "mean_columns", "mean_values", "mean_squares")
 
 
@@ -67,31 +65,25 @@ class PfastreXML(Baseline):
                 *rows, data.num_features, label_splits, labels, weights, s.seed * 10_007 + i,
                 s.max_leaf, s.leaf_labels, s.max_depth, s.cost, s.bias, s.passes, s.tolerance,
             )  # fmt: skip
-            return dict(zip(TREE, grown, strict=True))
+            return dict(zip(NODES + LEAVES, grown, strict=True))
 
         trees = parts.ensemble(s.num_trees, "tree", tree)
         self.arrays = _join(trees) | parts.get("means", lambda: label_means(data))
 
     def predict(self, inputs, k):
-        splits, columns, values = csr_arrays(inputs)
-        model, num_trees = self.arrays, len(self.arrays["roots"])
-        num_rows, num_features = inputs.shape
+        s, num_rows, num_trees = self.settings, inputs.shape[0], len(self.arrays["roots"])
+        rows = *csr_arrays(inputs), inputs.shape[1]
+        nodes, labels, means = (
+            [self.arrays[name] for name in names] for names in (("roots", *NODES), LEAVES, MEANS)
+        )
         leaves = np.empty((num_trees, num_rows), np.int64)
-
-        def descend(start, stop):
-            dense = np.zeros(num_features, np.float32)
-            for tree in range(start, stop):
-                find_leaves(
-                    splits, columns, values, model["roots"][tree],
-                    *(model[name] for name in TREE[:5]), dense, leaves[tree],
-                )  # fmt: skip
-
-        in_threads(descend, num_trees, max(1, num_trees // 8))
-        return rank_in_threads(
-            rank_leaves, num_rows, k, leaves, *(model[name] for name in TREE[5:]),
-            splits, columns, values, num_features, *(model[name] for name in MEANS),
-            self.settings.alpha, self.settings.gamma,
-        )[:2]  # fmt: skip
+        in_threads(
+            lambda first, last: find_leaves(first, last, *rows, *nodes, leaves),
+            num_trees,
+            max(1, num_trees // 8),
+        )
+        arguments = leaves, *labels, *rows, *means, s.alpha, s.gamma
+        return rank_in_threads(rank_leaves, num_rows, k, *arguments)[:2]
 
 
 def label_means(data):
@@ -110,7 +102,7 @@ def _join(trees):
     sizes = [len(tree["biases"]) for tree in trees]
     roots = np.cumsum([0, *sizes[:-1]])
     joined = {"roots": roots}
-    for name in TREE:
+    for name in NODES + LEAVES:
         arrays = [tree[name] for tree in trees]
         if name == "children":
             arrays = [np.where(a < 0, a, a + r) for a, r in zip(arrays, roots, strict=True)]

@@ -37,6 +37,13 @@ def plant(num_train=600, num_test=80, num_labels=NUM_LABELS, kind="sparse", seed
     return Data("planted", kind, num_labels, num_features, train, test, (0.55, 1.5))
 
 
+def with_labels(data, labels):
+    """The same task with other labels of the training rows."""
+    labels = sp.csr_matrix(labels, dtype=np.float32)
+    labels.eliminate_zeros()
+    return dataclasses.replace(data, train=Split(data.train.inputs, labels))
+
+
 @pytest.fixture(scope="session")
 def planted():
     return plant()

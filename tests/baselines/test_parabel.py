@@ -1,9 +1,10 @@
+import dataclasses
 import sys
 
 import pytest
 import scipy.sparse as sp
 
-from solar_tf.baselines.inputs import Data, Split
+from solar_tf.baselines.inputs import Split
 from solar_tf.baselines.parabel import Parabel
 from solar_tf.errors import UserError
 
@@ -25,13 +26,10 @@ def test_finished_trees_are_not_grown_again(planted, tmp_path, capfd):
 
 
 def test_rows_without_features_or_labels_are_left_out(planted, tmp_path):
-    inputs = sp.vstack([planted.train.inputs[:50], planted.train.inputs[:2] * 0], "csr")
-    inputs.eliminate_zeros()
-    labels = planted.train.labels[:52].copy()
-    labels = sp.vstack([labels[:49], labels[:1] * 0, labels[50:]], "csr")
-    labels.eliminate_zeros()
-    train = Split(inputs, labels)
-    data = Data("odd", "sparse", 40, inputs.shape[1], train, planted.test, (0.55, 1.5))
+    inputs, labels = planted.train.inputs[:52].toarray(), planted.train.labels[:52].toarray()
+    inputs[50:] = labels[49] = 0
+    inputs, labels = sp.csr_matrix(inputs), sp.csr_matrix(labels)
+    data = dataclasses.replace(planted, train=Split(inputs, labels))
     Parabel(Parabel.Settings(num_trees=1)).fit(data, tmp_path)
     lines = (tmp_path / "train.txt").read_text().splitlines()
     assert lines[0] == f"49 {inputs.shape[1]} 40" and len(lines) == 50

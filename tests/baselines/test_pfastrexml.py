@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from baselines.conftest import plant
+from baselines.conftest import plant, with_labels
 from solar_tf.baselines.pfastrexml import PfastreXML, label_means
 
 FEW = {"num_trees": 6}
@@ -43,12 +43,11 @@ def test_means_are_means(planted):
 def test_rare_labels_weigh_more_in_a_leaf(tmp_path):
     """Of two labels with the same rows in a leaf, the rarer one elsewhere comes first."""
     data = plant(400, 10)
-    labels = data.train.labels.copy().tolil()
+    labels = data.train.labels.toarray()
     labels[:200, 0] = 1  # label 0 is frequent now, its twin 1 is not
-    train = type(data.train)(data.train.inputs, labels.tocsr().astype(np.float32))
-    data = type(data)("twins", "sparse", 40, data.num_features, train, data.test, (0.55, 1.5))
+    data = with_labels(data, labels)
     assert data.inverse_propensity[0] < data.inverse_propensity[1]
     baseline = PfastreXML(PfastreXML.Settings(num_trees=4, alpha=1.0))
     baseline.fit(data, tmp_path)
-    query = train.inputs[np.flatnonzero(labels[:, 1].toarray().ravel())[:1]]
+    query = data.train.inputs[np.flatnonzero(labels[:, 1])[:1]]
     assert baseline.predict(query, 1)[0][0, 0] == 1

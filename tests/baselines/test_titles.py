@@ -1,9 +1,8 @@
-import dataclasses
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from baselines.conftest import with_labels
 from solar_tf.baselines.titles import (
     Pairs,
     PairSettings,
@@ -85,10 +84,8 @@ def test_rows_are_stacked_in_order_and_with_their_repeats():
 def test_data_that_pairs_cannot_be_made_of_are_refused(planted, titled):
     with pytest.raises(UserError, match="titles of labels, and there are none"):
         make(planted)
-    full = sp.csr_matrix(np.ones(titled.train.labels.shape, np.float32))
-    train = type(titled.train)(titled.train.inputs, full)
     with pytest.raises(UserError, match="a row has all labels"):
-        make(dataclasses.replace(titled, train=train))
+        make(with_labels(titled, np.ones(titled.train.labels.shape)))
 
 
 def rows(*words):

@@ -71,8 +71,7 @@ def part_rows(rows, label_splits, labels, weights, discounts, scratch, touched):
             changed += side != sides[i]
             sides[i] = side
         for side in range(2):
-            for k in range(counts[side]):
-                scratch[side, touched[side, k]] = 0
+            scratch[side][touched[side, : counts[side]]] = 0
         gained /= num_rows
         if not changed or gained - best < LEAST_GAIN:
             break
@@ -85,15 +84,11 @@ def separate(rows, sides, splits, columns, values, places, touched, cost, bias, 
     """An L1 logistic separator of the two sides: columns, weights and the bias's weight."""
     used, starts, members, entries = transpose(rows, splits, columns, values, places, touched)
     ones = sides.sum()
-    signs = np.empty(len(rows))
-    costs = np.empty(len(rows))
-    for i in range(len(rows)):
-        signs[i] = 1.0 if sides[i] else -1.0
-        # Both sides weigh the same, or the smaller would be given up.
-        costs[i] = cost * len(rows) / (ones if sides[i] else len(rows) - ones)
+    signs = np.where(sides == 1, 1.0, -1.0)
+    # Both sides weigh the same, or the smaller would be given up.
+    costs = np.where(sides == 1, cost * len(rows) / ones, cost * len(rows) / (len(rows) - ones))
     weights = fit_l1(starts, members, entries, signs, costs, bias, passes, tolerance)
-    for k in range(used):
-        places[touched[k]] = -1
+    places[touched[:used]] = -1
     kept = np.flatnonzero(weights[:used])
     return touched[kept].copy(), weights[kept].astype(np.float32), np.float32(weights[used] * bias)
 
@@ -219,25 +214,27 @@ def grow_tree(
 
 @compiled
 def find_leaves(
-    splits, columns, values, root, children, biases, weight_splits, weight_columns, weight_values,
-    dense, leaves,
+    first, last, splits, columns, values, num_features, roots, children, biases, weight_splits,
+    weight_columns, weight_values, leaves,
 ):  # fmt: skip
-    """leaves [n] becomes the leaf of each row in the tree at `root`; `dense` [F] stays zeros.
+    """leaves [T, n] of the trees first to last become the leaf of each row.
 
     Rows go down together, so that a separator is spread out once for all that it divides.
     """
-    order = np.arange(len(splits) - 1)
-    stack = [(0, len(order), root)]
-    while len(stack):
-        start, stop, node = stack.pop()
-        if children[node, 0] < 0:
-            leaves[order[start:stop]] = node
-            continue
-        at = weight_columns[weight_splits[node] : weight_splits[node + 1]]
-        dense[at] = weight_values[weight_splits[node] : weight_splits[node + 1]]
-        border = divide(order, start, stop, splits, columns, values, dense, biases[node])
-        dense[at] = 0
-        if border > start:
-            stack.append((start, border, children[node, 0]))
-        if border < stop:
-            stack.append((border, stop, children[node, 1]))
+    dense = np.zeros(num_features, np.float32)
+    for tree in range(first, last):
+        order = np.arange(len(splits) - 1)
+        stack = [(0, len(order), roots[tree])]
+        while len(stack):
+            start, stop, node = stack.pop()
+            if children[node, 0] < 0:
+                leaves[tree, order[start:stop]] = node
+                continue
+            at = weight_columns[weight_splits[node] : weight_splits[node + 1]]
+            dense[at] = weight_values[weight_splits[node] : weight_splits[node + 1]]
+            border = divide(order, start, stop, splits, columns, values, dense, biases[node])
+            dense[at] = 0
+            if border > start:
+                stack.append((start, border, children[node, 0]))
+            if border < stop:
+                stack.append((border, stop, children[node, 1]))
