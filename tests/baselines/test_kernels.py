@@ -20,9 +20,8 @@ from solar_tf.baselines.kernels.svm import train_svms
 from solar_tf.baselines.neighbours import unit_rows
 
 
-@given(
-    st.lists(st.sampled_from([0.25, 0.5, 1.0, 3.0]), min_size=0, max_size=30), st.integers(1, 40)
-)
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([0.25, 0.5, 1.0, 3.0]), max_size=30), st.integers(1, 40))
 def test_the_best_come_first_and_ties_go_to_the_lower_label(values, k):
     scores = np.array(values, np.float32)
     touched = np.random.default_rng(0).permutation(len(values)).astype(np.int32)
@@ -127,35 +126,20 @@ def test_a_labels_classifier_is_the_svm_of_its_rows_and_its_negatives(planted_de
     np.testing.assert_allclose(weights[0], theirs.coef_[0], atol=2e-3)
 
 
-def by_columns(inputs, rows):
-    width = inputs.shape[1]
-    places, touched = np.full(width, -1, np.int32), np.empty(width, np.int32)
-    used, *columns = transpose(rows, *csr_arrays(inputs), places, touched)
-    return touched[:used], columns
-
-
-def test_columns_hold_what_the_rows_held(planted):
-    inputs, rows = planted.train.inputs, np.arange(3, 90, 4)
-    touched, (starts, members, entries) = by_columns(inputs, rows)
-    dense = inputs[rows].toarray()
-    assert sorted(touched) == np.flatnonzero(dense.any(axis=0)).tolist()
-    for place, column in enumerate(touched):
-        part = slice(starts[place], starts[place + 1])
-        np.testing.assert_array_equal(dense[members[part], column], entries[part])
-        assert np.count_nonzero(dense[:, column]) == starts[place + 1] - starts[place]
-
-
 @pytest.mark.parametrize("cost", [0.3, 1.0, 30.0])
 def test_the_logistic_solution_is_that_of_liblinear(planted, cost):
-    inputs = planted.train.inputs
     generator = np.random.default_rng(1)
-    noisy = inputs @ generator.normal(size=inputs.shape[1]) + 0.3 * generator.normal(size=600)
+    rows = generator.permutation(600)[:500]
+    inputs, width = planted.train.inputs[rows], planted.num_features
+    noisy = inputs @ generator.normal(size=width) + 0.3 * generator.normal(size=500)
     signs = np.where(noisy > 0.2, 1.0, -1.0)
-    costs = cost * generator.uniform(0.5, 2, size=600)
-    touched, columns = by_columns(inputs, np.arange(600))
+    costs = cost * generator.uniform(0.5, 2, size=500)
+    places, touched = np.full(width, -1, np.int32), np.empty(width, np.int32)
+    used, *columns = transpose(rows, *csr_arrays(planted.train.inputs), places, touched)
+    np.testing.assert_array_equal(places[touched[:used]], np.arange(used))
     weights = fit_l1(*columns, signs, costs, 1.0, 1000, 1e-6)
-    full = np.zeros(inputs.shape[1])
-    full[touched] = weights[:-1]
+    full = np.zeros(width)
+    full[touched[:used]] = weights[:-1]
 
     def objective(w, bias):
         margins = signs * (inputs @ w + bias)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from baselines.conftest import plant, with_labels
-from solar_tf.baselines.pfastrexml import PfastreXML, label_means
+from solar_tf.baselines.pfastrexml import PfastreXML
 
 FEW = {"num_trees": 6}
 
@@ -26,18 +26,6 @@ def test_scores_are_the_trees_and_the_distance_to_the_label(planted, tmp_path):
                 distance = np.square(x - means[label]).sum()
                 tail = 1 / (1 + np.exp(30 * distance))
                 assert score == pytest.approx(known[label] ** 0.8 * tail**0.2, rel=1e-3)
-
-
-def test_means_are_means(planted):
-    arrays = label_means(planted)
-    for label in (0, 7, 39):
-        rows = planted.train.inputs[planted.train.labels[:, [label]].toarray().ravel() > 0]
-        wanted = np.asarray(rows.mean(axis=0)).ravel()
-        part = slice(arrays["mean_splits"][label], arrays["mean_splits"][label + 1])
-        found = np.zeros(planted.num_features)
-        found[arrays["mean_columns"][part]] = arrays["mean_values"][part]
-        np.testing.assert_allclose(found, wanted, atol=1e-6)
-        assert arrays["mean_squares"][label] == pytest.approx(np.square(wanted).sum(), rel=1e-4)
 
 
 def test_rare_labels_weigh_more_in_a_leaf(tmp_path):

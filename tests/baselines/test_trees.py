@@ -70,7 +70,8 @@ def test_rows_with_the_same_labels_go_to_the_same_side(planted):
     rows = np.arange(600)
     discounts = 1 / np.log2(np.arange(2, 42))
     scratch, touched = np.zeros((2, 40)), np.empty((2, 40), np.int32)
-    sides = part_rows(rows, label_splits, labels, np.ones(40), discounts, scratch, touched)
+    weights, ideals = np.ones(40), np.full(600, 1 / discounts[:2].sum())
+    sides = part_rows(rows, ideals, label_splits, labels, weights, discounts, scratch, touched)
     assert not scratch.any()
     groups = labels[label_splits[:-1]] // 2
     by_group = [set(sides[groups == group]) for group in range(20)]

@@ -36,22 +36,16 @@ def _rank_side(side, sides, rows, ideals, label_splits, labels, weights, discoun
 
 
 @compiled
-def part_rows(rows, label_splits, labels, weights, discounts, scratch, touched):
+def part_rows(rows, ideals, label_splits, labels, weights, discounts, scratch, touched):
     """Sides int8 [n], 0 or 1, that a ranking of labels per side gains most from.
 
     Starts at random and alternates: rank the labels of each side by their weighted counts, then
-    send each row to the side that ranks its labels higher, until nothing gains. `scratch` and
-    `touched` are of [2, N]; the first is zeros before and after.
+    send each row to the side that ranks its labels higher, until nothing gains. A row's gain is
+    its DCG times `ideals` [n]. `scratch` and `touched` are of [2, N]; the first is zeros before
+    and after.
     """
     num_rows = len(rows)
     sides = (np.random.random(num_rows) < 0.5).astype(np.int8)
-    ideals = np.zeros(num_rows)
-    for i in range(num_rows):
-        count = min(label_splits[rows[i] + 1] - label_splits[rows[i]], len(discounts))
-        for rank in range(count):
-            ideals[i] += discounts[rank]
-        if count:
-            ideals[i] = 1 / ideals[i]
     best = -1.0
     for _ in range(PARTING_PASSES):
         counts = np.zeros(2, np.int64)
@@ -155,6 +149,8 @@ def grow_tree(
     np.random.seed(seed)
     num_rows, num_labels = len(splits) - 1, len(weights)
     discounts = 1 / np.log2(np.arange(2, num_labels + 2))
+    best_gains = np.append(np.inf, np.cumsum(discounts))  # of rows with 0, 1, ... labels
+    ideals = 1 / best_gains[np.diff(label_splits)]
     scratch = np.zeros((2, num_labels))
     touched = np.empty((2, num_labels), np.int32)
     places = np.full(num_features, -1, np.int32)
@@ -181,7 +177,9 @@ def grow_tree(
         rows = order[start:stop]
         border = start
         if len(rows) > max_leaf and depth < max_depth:
-            sides = part_rows(rows, label_splits, labels, weights, discounts, scratch, touched)
+            sides = part_rows(
+                rows, ideals[rows], label_splits, labels, weights, discounts, scratch, touched
+            )
             if 0 < sides.sum() < len(rows):
                 at, what, constant = separate(
                     rows, sides, splits, columns, values, places, used,
