@@ -89,7 +89,7 @@ class Dssm(TitleBaseline):
 
         def make_batch(rows, labels, negatives):
             random = negatives.ravel()
-            splits, ids, values = stack_rows((queries, rows), (titles, labels), (titles, random))
+            splits, ids, values = stack_rows(queries[rows], titles[labels], titles[random])
             batch = {"ids": ids, "values": values, "row_splits": splits}
             batch["wrong"] = batch["target"] = nothing
             if s.compare == "batch":

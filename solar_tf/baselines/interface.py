@@ -195,9 +195,7 @@ def rank_in_threads(kernel, num_queries, k, *arguments, rows_per_task=256):
     """
     ids, scores = empty_ranking(num_queries, k)
     returned = in_threads(
-        lambda start, stop: kernel(start, stop, *arguments, ids, scores),
-        num_queries,
-        rows_per_task,
+        lambda start, stop: kernel(start, stop, *arguments, ids, scores), num_queries, rows_per_task
     )
     return ids, scores, returned
 

@@ -28,6 +28,7 @@ from solar_tf.run.directory import (
 )
 from solar_tf.runtime.console import progress, say, seconds, size, table
 from solar_tf.runtime.memory import kernel_count
+from solar_tf.runtime.ragged import slice_rows
 
 QUERIES_PER_BLOCK = 2_000
 SINGLE_QUERIES = 200  # timed one at a time
@@ -109,9 +110,7 @@ def _evaluate(baseline, name, data, folder, top_labels):
             found = baseline.predict(inputs[rows], k + spare)
             spent += time.perf_counter() - began
             if spare:
-                splits, removed = data.test_filter
-                splits = splits[rows.start : rows.stop + 1]
-                found = filter_pairs(*found, splits - splits[0], removed[splits[0] : splits[-1]])
+                found = filter_pairs(*found, *slice_rows(*data.test_filter, rows.start, rows.stop))
             ids[rows], scores[rows] = (part[:, :k] for part in found)
             block = labels[rows]
             sums.add(ids[rows], block.indptr, block.indices)

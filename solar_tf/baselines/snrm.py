@@ -66,9 +66,8 @@ class Snrm(TitleBaseline):
         from solar_tf.baselines.towers import SparseTowers
 
         def make_batch(rows, labels, negatives):
-            parts = (data.train.inputs, rows), (data.label_inputs, labels)
-            parts += ((data.label_inputs, negatives.ravel()),)
-            splits, ids, _ = stack_rows(*parts)
+            titles = data.label_inputs[np.append(labels, negatives)]
+            splits, ids, _ = stack_rows(data.train.inputs[rows], titles)
             return {"windows": windows(splits, ids), "row_splits": splits}
 
         s = self.settings

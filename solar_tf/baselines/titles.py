@@ -120,9 +120,9 @@ def _co_occurrence(chosen, member_splits, members, splits, labels, places, count
     places[chosen] = -1
 
 
-def stack_rows(*parts):
-    """Some rows of some CSR matrices, [(matrix, rows), ...]: splits, columns and values as one."""
-    stacked = sp.vstack([matrix[rows] for matrix, rows in parts], "csr")  # keeps repeated columns
+def stack_rows(*matrices):
+    """The rows of all CSR matrices, one below the other: splits, columns and values."""
+    stacked = sp.vstack(matrices, "csr")  # keeps repeated columns; `astype` would merge them
     return (
         stacked.indptr.astype(np.int32),
         stacked.indices.astype(np.int32),

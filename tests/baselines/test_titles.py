@@ -75,7 +75,7 @@ def test_co_occurrence_is_the_formula_on_the_whole_matrix(titled):
 
 def test_rows_are_stacked_in_order_and_with_their_repeats():
     first = sp.csr_matrix((np.ones(4), [3, 1, 3, 0], [0, 3, 3, 4]), (3, 5))
-    splits, columns, values = stack_rows((first, [0, 1]), (first, [2, 0]))
+    splits, columns, values = stack_rows(first[[0, 1]], first[[2, 0]])
     assert splits.tolist() == [0, 3, 3, 4, 7]
     assert columns.tolist() == [3, 1, 3, 0, 3, 1, 3]
     assert values.dtype == np.float32 and values.tolist() == [1] * 7
