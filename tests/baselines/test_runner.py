@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, open_titles, small_config, write_titles
 
+from solar_tf.baselines import runner
 from solar_tf.baselines.inputs import load_data
 from solar_tf.baselines.pfastrexml import PfastreXML
 from solar_tf.baselines.runner import folder_bytes, peak_memory, run_baseline
@@ -102,7 +103,8 @@ def test_lost_predictions_are_made_again_without_fitting(run, result, capsys):
     assert again["training_seconds"] == result["training_seconds"]
 
 
-def test_filtered_labels_are_removed_before_the_cut(run, fresh):
+def test_filtered_labels_are_removed_before_the_cut(run, fresh, monkeypatch):
+    monkeypatch.setattr(runner, "QUERIES_PER_BLOCK", 25)
     best = predictions(run)[:, 0]
     pairs = {"splits": np.arange(len(best) + 1), "labels": best.astype(np.int32)}
     write_arrays(fresh / "rows" / "test_filter.npz", pairs)
