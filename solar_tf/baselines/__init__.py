@@ -2,6 +2,13 @@
 
     python -m solar_tf.baselines parabel --run RUN
 
+    trees              parabel, pfastrexml
+    near rows          annexml and sleec over `neighbours`; knn
+    dense vectors      slice
+    titles of labels   dssm, glas and snrm over `titles`, `towers` and `pair_training`
+
+`interface` says what a baseline offers, `inputs` what it learns from, `runner` fits and evaluates
+it. `dense_search` and `sparse_search` rank labels; `kernels` has the compiled loops.
 A baseline's module is imported when it is named, so that those without TensorFlow start fast.
 """
 

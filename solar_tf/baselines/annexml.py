@@ -32,21 +32,23 @@ CROWDED = 2.0  # times the mean size is the most rows that a part may have
 
 @dataclass(frozen=True)
 class AnnexMLSettings(Settings):
-    learners: int = setting(15, "AnnexML's paper", "of the ensemble")
-    part_rows: int = setting(6000, "AnnexML's paper", "rows of a part, about")
-    dim: int = setting(50, "AnnexML's paper", "of embeddings; SOLAR's authors took 800 (Table 1)")
-    label_neighbours: int = setting(
-        10, "AnnexML's paper", "in label space, that a row is pulled to"
+    learners: int = setting(15, "AnnexML's paper", "learners in the ensemble")
+    part_rows: int = setting(6000, "AnnexML's paper", "rows of a part, approximately")
+    dim: int = setting(
+        50, "AnnexML's paper", "embedding dimension; SOLAR's authors took 800 (Table 1)"
     )
-    negatives: int = setting(10, "AnnexML's program", "random rows that a row is pushed from")
-    epochs: int = setting(10, "AnnexML's program", "of the embedding")
-    learning_rate: float = setting(0.1, "AnnexML's program", "of AdaGrad")
+    label_neighbours: int = setting(
+        10, "AnnexML's paper", "neighbours in label space that a row is pulled to"
+    )
+    negatives: int = setting(10, "AnnexML's program", "random rows that a row is pushed away from")
+    epochs: int = setting(10, "AnnexML's program", "epochs of the embedding")
+    learning_rate: float = setting(0.1, "AnnexML's program", "AdaGrad's learning rate")
     gamma: float = setting(10.0, "AnnexML's program", "sharpness of the ranking loss")
-    part_epochs: int = setting(5, "ours", "of the partitioner")
+    part_epochs: int = setting(5, "ours", "epochs of the partitioner")
     part_l1: float = setting(4.0, "AnnexML's program", "L1 weight of the partitioner", least=0)
-    part_rate: float = setting(0.1, "ours", "step of the partitioner's FTRL")
+    part_rate: float = setting(0.1, "ours", "step size of the partitioner's FTRL")
     neighbours: int = setting(
-        10, "AnnexML's paper", "nearest rows of a query that each learner takes"
+        10, "AnnexML's paper", "nearest rows that each learner takes for a query"
     )
 
 

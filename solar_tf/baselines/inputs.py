@@ -1,8 +1,8 @@
 """What baselines learn from: a preprocessed run as matrices, before any feature hashing.
 
-Rows have unit length. Their values are the run's own, or TF-IDF, or the counts that the
-dataset gives: each can be had from a run of either weighting, since IDF is a factor per
-feature and the length of a row is lost in all of them.
+Rows have unit length. Their values are the run's own, TF-IDF, or the counts that the dataset
+gives. A run of either weighting gives the other: IDF is one factor per feature, and rows are
+scaled to unit length in both.
 """
 
 import functools

@@ -26,7 +26,7 @@ CORES = len(os.sched_getaffinity(0))
 def setting(default, source, text, choices=None, least=None):
     """A field of a baseline's settings; `source` says where its default comes from.
 
-    Numbers are above 0 unless `least` allows more.
+    Numbers must be above 0, or at least `least` if that is given.
     """
     metadata = {"source": source, "help": text, "choices": choices, "least": least}
     return dataclasses.field(default=default, metadata=metadata)
@@ -46,11 +46,11 @@ class Settings(PlainSettings):
     idf_power: float = setting(
         0.0,
         "ours",
-        "power of the IDF in tfidf: above 1, frequent words fade further; 0: that of the run, so "
+        "power of the IDF in tfidf: above 1, frequent words fade further; 0: the run's power, so "
         "that SOLAR and its baselines have the same features",
         least=0,
     )
-    seed: int = setting(0, "ours", "of everything random", least=0)
+    seed: int = setting(0, "ours", "seed of all random choices", least=0)
 
     def __post_init__(self):
         hints = typing.get_type_hints(type(self))
@@ -73,7 +73,7 @@ class Settings(PlainSettings):
 
 
 class Baseline:
-    """A ranker of labels. `arrays`, by name, are all that a fitted one knows."""
+    """A ranker of labels. A fitted one is its `arrays`, by name."""
 
     title = None  # as tables show it
     Settings = Settings
@@ -96,7 +96,7 @@ class Baseline:
         raise NotImplementedError
 
     def facts(self, data):
-        """What a fitted baseline tells of itself beside its metrics: numbers by name."""
+        """Numbers by name that a fitted baseline reports beside its metrics."""
         return {}
 
     def save(self, folder):

@@ -1,8 +1,8 @@
-"""The labels of the nearest training rows, by the cosine of the inputs: what needs no learning.
+"""kNN: the labels of the nearest training rows, by the cosine of the inputs. Nothing is learned.
 
-Not one of the paper's competitors. It tells how much of a dataset is a matter of like inputs having
-like labels, which the learned methods have to beat (docs/books.md). The search is exact: over an
-inverted index of the rows' features, or products with all rows where these are dense.
+Not one of the paper's competitors, but a floor for them: similar inputs often have similar labels
+(docs/books.md). The search is exact: over an inverted index of the rows' features, or by products
+with all rows where these are dense.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """PfastreXML (Jain, Prabhu and Varma, KDD 2016): propensity-scored trees, re-ranked.
 
 An ensemble of FastXML trees whose labels weigh 1 / p_l, the inverse of their propensity of
-being noticed; then tail labels get their due from a generative classifier, the distance to the
-mean of a label's rows. Cost: T trees of O(nnz log n); a query visits T leaves and re-ranks
+being noticed; then a generative classifier, the distance to the mean of a label's rows, raises
+tail labels. Cost: T trees of O(nnz log n); a query visits T leaves and re-ranks
 their labels, at most T * leaf_labels of them, whatever N and n are.
 """
 
@@ -36,7 +36,9 @@ class PfastreXMLSettings(Settings):
     max_leaf: int = setting(10, "PfastreXML's paper", "most rows of a leaf")
     leaf_labels: int = setting(100, "PfastreXML's program", "labels kept in a leaf")
     max_depth: int = setting(
-        64, "ours", "of a tree; bounds the cost of splits that part one row at a time"
+        64,
+        "ours",
+        "greatest depth of a tree; bounds the cost of splits that part single rows",
     )
     cost: float = setting(1.0, "PfastreXML's program", "C of the separators' log loss")
     bias: float = setting(1.0, "PfastreXML's program", "constant feature of the separators")

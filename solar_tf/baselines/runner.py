@@ -82,8 +82,8 @@ def _fit(baseline, data, folder):
         say(f"{baseline.title}: fitting {len(data.train):,} rows, {data.num_labels:,} labels")
         training.mkdir(parents=True, exist_ok=True)
         before, started = spent_seconds(training), time.perf_counter()
-        with contextlib.suppress(OSError):  # without the right to, the peak is since its start
-            Path("/proc/self/clear_refs").write_text("5")  # measure the peak anew
+        with contextlib.suppress(OSError):  # not permitted: the peak since the process began
+            Path("/proc/self/clear_refs").write_text("5")  # measure the peak from here on
         baseline.fit(data, training)
         spent = before + time.perf_counter() - started
         with atomic_folder(model) as temporary:
@@ -95,7 +95,7 @@ def _fit(baseline, data, folder):
 
 def _evaluate(baseline, name, data, folder, top_labels):
     k = min(top_labels, data.num_labels)
-    # What a filter removes is made up for by asking for more.
+    # Ask for more than k, since a filter removes some.
     spare = int(np.diff(data.test_filter[0]).max(initial=0)) if data.test_filter else 0
     inputs, labels, num_queries = data.test.inputs, data.test.labels, len(data.test)
     sums = MetricSums(data.inverse_propensity)

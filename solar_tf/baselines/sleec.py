@@ -26,22 +26,26 @@ SMALL = "for one cluster, else"
 
 @dataclass(frozen=True)
 class SleecSettings(Settings):
-    """0 stands for the paper's choice by size: one for a single cluster, one for many."""
+    """0 stands for the paper's choice, which depends on the number of clusters."""
 
-    cluster_rows: int = setting(6000, "SLEEC's paper", "rows of a cluster, about")
-    learners: int = setting(0, "SLEEC's paper", f"0: 1 {SMALL} 20", least=0)
-    label_neighbours: int = setting(
-        0, "SLEEC's paper", f"kept for a row; 0: 250 {SMALL} 25", least=0
+    cluster_rows: int = setting(6000, "SLEEC's paper", "rows of a cluster, approximately")
+    learners: int = setting(
+        0, "SLEEC's paper", f"learners in the ensemble; 0: 1 {SMALL} 20", least=0
     )
-    dim: int = setting(0, "SLEEC's paper", f"of embeddings; 0: 100 {SMALL} 50", least=0)
-    neighbours: int = setting(0, "SLEEC's paper", f"of a query; 0: 25 {SMALL} 5", least=0)
+    label_neighbours: int = setting(
+        0, "SLEEC's paper", f"neighbours in label space, for a row; 0: 250 {SMALL} 25", least=0
+    )
+    dim: int = setting(0, "SLEEC's paper", f"embedding dimension; 0: 100 {SMALL} 50", least=0)
+    neighbours: int = setting(
+        0, "SLEEC's paper", f"nearest rows of a query; 0: 25 {SMALL} 5", least=0
+    )
     projections: int = setting(20, "ours", "passes of the singular value projection")
     ridge: float = setting(1.0, "ours, docs/baselines.md", "weight of the regression's L2 penalty")
     l1: float = setting(
-        0.0, "ours", "weight of the paper's L1 penalty on embeddings, by ADMM; 0 leaves it", least=0
+        0.0, "ours", "weight of the paper's L1 penalty on embeddings, by ADMM; 0: none", least=0
     )
-    rho: float = setting(0.001, "SLEEC's program", "step of ADMM")
-    admm_passes: int = setting(10, "SLEEC's program", "of ADMM")
+    rho: float = setting(0.001, "SLEEC's program", "step size of ADMM")
+    admm_passes: int = setting(10, "SLEEC's program", "passes of ADMM")
     smallest: float = setting(1e-4, "ours", "weights below it are zeroed", least=0)
 
 
@@ -90,8 +94,8 @@ def neighbour_graph(labels, count):
         rows.append(np.repeat(np.arange(start, start + len(block)), width))
         columns.append(best.ravel())
         values.append(np.take_along_axis(block, best, axis=1).ravel())
-    # Products of zero are kept: they hold apart what shares no label.
-    values = np.concatenate(values) + 1  # so that scipy does not merge or drop them
+    # Products of zero are kept: they hold rows apart that share no label.
+    values = np.concatenate(values) + 1  # scipy would drop zeros
     shape = labels.shape[0], labels.shape[0]
     graph = sp.csr_matrix((values, (np.concatenate(rows), np.concatenate(columns))), shape)
     graph = sp.csr_matrix(graph.maximum(graph.T), dtype=np.float32)

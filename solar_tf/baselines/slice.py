@@ -1,12 +1,12 @@
 """SLICE (Jain et al., WSDM 2019): linear classifiers on shortlists of near labels.
 
 Inputs are dense and of unit length; sparse ones are first projected on their leading singular
-vectors, a departure that the paper does not need because it starts from dense embeddings. A
+vectors, which is ours: the paper starts from dense embeddings. A
 label is the unit mean of its rows. Each row's nearest labels are its hard negatives; a label's
 SVM is trained on its own rows and on those. A query is scored on its nearest labels alone, by
 the SVM (discriminative) and the label's mean (generative).
 
-Cost: n searches among N labels (`search.py`: not linear in N); O(n * shortlist * dim) for all
+Cost: n searches among N labels (`dense_search`: not linear in N); O(n * shortlist * dim) for all
 SVMs together; memory n * shortlist labels, on disk.
 """
 
@@ -58,8 +58,8 @@ class SliceSettings(Settings):
     search: str = setting(
         "auto",
         "ours",
-        "of near labels: exact; clusters, our own; hnsw, the paper's, by faiss-cpu; auto: exact "
-        "for few labels, else hnsw where faiss-cpu is installed, else clusters",
+        "how near labels are found: exact; clusters, our own; hnsw, the paper's, by faiss-cpu; "
+        "auto: exact for few labels, else hnsw where faiss-cpu is installed, else clusters",
         choices=("auto", "exact", "clusters", "hnsw"),
     )
 

@@ -1,9 +1,9 @@
 """SNRM (Zamani et al., CIKM 2018): learned sparse vectors, searched by an inverted index (§2).
 
 A convolution over five words and two over one, all with ReLU and without bias, then the mean
-over positions: a wide, non-negative vector of a title, of a query or a label alike. A hinge on
-products ranks a label above a random one; an L1 weight has to make the vectors sparse. Which it
-does badly is the paper's argument: weak, the vectors are dense; strong, they are empty.
+over positions: a wide, non-negative vector of a query's or a label's title. A hinge on products
+ranks a label above a random one; an L1 weight has to make the vectors sparse. The paper argues
+that it fails: with a small weight the vectors are dense, with a large one they are empty.
 
 Cost: a step multiplies all words of a batch with hidden * width weights; a query touches the
 entries of all its dimensions, a fixed share of N as long as the vectors are not sparse.
@@ -36,8 +36,8 @@ FLOATS_PER_BLOCK = 30_000_000  # of the widest layer at a time; bounds memory
 @dataclass(frozen=True)
 class SnrmSettings(PairSettings):
     weighting: str = setting("words", "SNRM's paper", "words in their order", choices=("words",))
-    learning_rate: float = setting(1e-4, "SNRM's paper", "of Adam")
-    dim: int = setting(100, "SNRM's paper", "of the vectors of words")
+    learning_rate: float = setting(1e-4, "SNRM's paper", "Adam's learning rate")
+    dim: int = setting(100, "SNRM's paper", "dimension of word vectors")
     hidden: int = setting(300, "SNRM's paper", "units of the convolution over five words")
     narrow: int = setting(100, "SNRM's paper", "units of the layer before the last")
     width: int = setting(30_000, "Table 1", "dimensions of a title's vector")

@@ -23,16 +23,16 @@ _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitm
 
 @dataclass(frozen=True)
 class PairSettings(Settings):
-    epochs: int = setting(5, "Table 1", "over the training pairs")
-    batch_size: int = setting(512, "ours", "pairs of a step")
-    learning_rate: float = setting(1e-3, "ours", "of Adam")
+    epochs: int = setting(5, "Table 1", "passes over the training pairs")
+    batch_size: int = setting(512, "ours", "pairs in a training step")
+    learning_rate: float = setting(1e-3, "ours", "Adam's learning rate")
     decay: str = setting(
-        "none", "ours", "of the learning rate over training", choices=("none", "linear")
+        "none", "ours", "learning rate over time: none, or linear to 0", choices=("none", "linear")
     )
     pairs: str = setting(
         "all",
         "§2",
-        "of an epoch: all pairs of a row and its labels, or one random label of each row",
+        "pairs of an epoch: all pairs of a row and its labels, or one random label of each row",
         choices=("all", "one"),
     )
     same_title: str = setting(
