@@ -6,14 +6,12 @@ a tree takes O(nnz of inputs and labels) for each pass, and there are at most `m
 """
 
 import numpy as np
-from numba import njit
 
-from solar_tf.baselines.logistic import fit_l1, transpose
+from solar_tf.baselines.kernels.logistic import fit_l1, transpose
+from solar_tf.runtime.compiled import compiled
 
 PARTING_PASSES = 50  # it settles in about five
 LEAST_GAIN = 1e-6
-
-compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @compiled
@@ -38,22 +36,16 @@ def _rank_side(side, sides, rows, ideals, label_splits, labels, weights, discoun
 
 
 @compiled
-def part_rows(rows, label_splits, labels, weights, discounts, scratch, touched):
+def part_rows(rows, ideals, label_splits, labels, weights, discounts, scratch, touched):
     """Sides int8 [n], 0 or 1, that a ranking of labels per side gains most from.
 
     Starts at random and alternates: rank the labels of each side by their weighted counts, then
-    send each row to the side that ranks its labels higher, until nothing gains. `scratch` and
-    `touched` are of [2, N]; the first is zeros before and after.
+    send each row to the side that ranks its labels higher, until nothing gains. A row's gain is
+    its DCG times `ideals` [n]. `scratch` and `touched` are of [2, N]; the first is zeros before
+    and after.
     """
     num_rows = len(rows)
     sides = (np.random.random(num_rows) < 0.5).astype(np.int8)
-    ideals = np.zeros(num_rows)
-    for i in range(num_rows):
-        count = min(label_splits[rows[i] + 1] - label_splits[rows[i]], len(discounts))
-        for rank in range(count):
-            ideals[i] += discounts[rank]
-        if count:
-            ideals[i] = 1 / ideals[i]
     best = -1.0
     for _ in range(PARTING_PASSES):
         counts = np.zeros(2, np.int64)
@@ -73,8 +65,7 @@ def part_rows(rows, label_splits, labels, weights, discounts, scratch, touched):
             changed += side != sides[i]
             sides[i] = side
         for side in range(2):
-            for k in range(counts[side]):
-                scratch[side, touched[side, k]] = 0
+            scratch[side][touched[side, : counts[side]]] = 0
         gained /= num_rows
         if not changed or gained - best < LEAST_GAIN:
             break
@@ -87,27 +78,25 @@ def separate(rows, sides, splits, columns, values, places, touched, cost, bias, 
     """An L1 logistic separator of the two sides: columns, weights and the bias's weight."""
     used, starts, members, entries = transpose(rows, splits, columns, values, places, touched)
     ones = sides.sum()
-    signs = np.empty(len(rows))
-    costs = np.empty(len(rows))
-    for i in range(len(rows)):
-        signs[i] = 1.0 if sides[i] else -1.0
-        # Both sides weigh the same, or the smaller would be given up.
-        costs[i] = cost * len(rows) / (ones if sides[i] else len(rows) - ones)
+    signs = np.where(sides == 1, 1.0, -1.0)
+    # Both sides weigh the same, or the smaller would be given up.
+    costs = np.where(sides == 1, cost * len(rows) / ones, cost * len(rows) / (len(rows) - ones))
     weights = fit_l1(starts, members, entries, signs, costs, bias, passes, tolerance)
-    for k in range(used):
-        places[touched[k]] = -1
+    places[touched[:used]] = -1
     kept = np.flatnonzero(weights[:used])
     return touched[kept].copy(), weights[kept].astype(np.float32), np.float32(weights[used] * bias)
 
 
 @compiled
-def _grown(array, size):
-    """The array, or a copy of at least twice its length if `size` needs it."""
-    if size <= len(array):
-        return array
-    larger = np.empty(max(size, 2 * len(array)), array.dtype)
-    larger[: len(array)] = array
-    return larger
+def _append(splits, columns, values, row, entries):
+    """Append row `row` to CSR arrays; returns columns and values, longer if they were full."""
+    first, last = splits[row], splits[row] + len(entries[0])
+    if last > len(columns):  # at least double them
+        columns = np.append(columns, np.empty(last, columns.dtype))
+        values = np.append(values, np.empty(last, values.dtype))
+    splits[row + 1] = last
+    columns[first:last], values[first:last] = entries
+    return columns, values
 
 
 @compiled
@@ -160,6 +149,8 @@ def grow_tree(
     np.random.seed(seed)
     num_rows, num_labels = len(splits) - 1, len(weights)
     discounts = 1 / np.log2(np.arange(2, num_labels + 2))
+    best_gains = np.append(np.inf, np.cumsum(discounts))  # of rows with 0, 1, ... labels
+    ideals = 1 / best_gains[np.diff(label_splits)]
     scratch = np.zeros((2, num_labels))
     touched = np.empty((2, num_labels), np.int32)
     places = np.full(num_features, -1, np.int32)
@@ -173,6 +164,7 @@ def grow_tree(
     weight_columns, weight_values = np.empty(1024, np.int32), np.empty(1024, np.float32)
     leaf_splits = np.zeros(most + 1, np.int64)
     leaf_ids, leaf_scores = np.empty(1024, np.int32), np.empty(1024, np.float32)
+    nothing = np.empty(0, np.int32), np.empty(0, np.float32)
     # Nodes are numbered as the stack gives them out, and their arrays grow in that order.
     stack = [(0, num_rows, 0, -1, 0)]  # start, stop, depth, parent, side
     nodes = 0
@@ -185,7 +177,9 @@ def grow_tree(
         rows = order[start:stop]
         border = start
         if len(rows) > max_leaf and depth < max_depth:
-            sides = part_rows(rows, label_splits, labels, weights, discounts, scratch, touched)
+            sides = part_rows(
+                rows, ideals[rows], label_splits, labels, weights, discounts, scratch, touched
+            )
             if 0 < sides.sum() < len(rows):
                 at, what, constant = separate(
                     rows, sides, splits, columns, values, places, used,
@@ -196,27 +190,18 @@ def grow_tree(
                 dense[at] = 0
         if start < border < stop:
             biases[node] = constant
-            first = weight_splits[node]
-            weight_splits[node + 1] = first + len(at)
-            weight_columns = _grown(weight_columns, first + len(at))
-            weight_values = _grown(weight_values, first + len(at))
-            weight_columns[first : first + len(at)] = at
-            weight_values[first : first + len(at)] = what
-            leaf_splits[node + 1] = leaf_splits[node]
+            separator, leaf = (at, what), nothing
             stack.append((border, stop, depth + 1, node, 1))
             stack.append((start, border, depth + 1, node, 0))
         else:
-            ids, scores = _leaf(
+            separator, leaf = nothing, _leaf(
                 order[start:stop], label_splits, labels, weights, leaf_labels,
                 scratch[0], touched[0],
             )  # fmt: skip
-            first = leaf_splits[node]
-            leaf_splits[node + 1] = first + len(ids)
-            leaf_ids = _grown(leaf_ids, first + len(ids))
-            leaf_scores = _grown(leaf_scores, first + len(ids))
-            leaf_ids[first : first + len(ids)] = ids
-            leaf_scores[first : first + len(ids)] = scores
-            weight_splits[node + 1] = weight_splits[node]
+        weight_columns, weight_values = _append(
+            weight_splits, weight_columns, weight_values, node, separator
+        )
+        leaf_ids, leaf_scores = _append(leaf_splits, leaf_ids, leaf_scores, node, leaf)
     return (
         children[:nodes].copy(), biases[:nodes].copy(), weight_splits[: nodes + 1].copy(),
         weight_columns[: weight_splits[nodes]].copy(), weight_values[: weight_splits[nodes]].copy(),
@@ -227,25 +212,27 @@ def grow_tree(
 
 @compiled
 def find_leaves(
-    splits, columns, values, root, children, biases, weight_splits, weight_columns, weight_values,
-    dense, leaves,
+    first, last, splits, columns, values, num_features, roots, children, biases, weight_splits,
+    weight_columns, weight_values, leaves,
 ):  # fmt: skip
-    """leaves [n] becomes the leaf of each row in the tree at `root`; `dense` [F] stays zeros.
+    """leaves [T, n] of the trees first to last become the leaf of each row.
 
     Rows go down together, so that a separator is spread out once for all that it divides.
     """
-    order = np.arange(len(splits) - 1)
-    stack = [(0, len(order), root)]
-    while len(stack):
-        start, stop, node = stack.pop()
-        if children[node, 0] < 0:
-            leaves[order[start:stop]] = node
-            continue
-        at = weight_columns[weight_splits[node] : weight_splits[node + 1]]
-        dense[at] = weight_values[weight_splits[node] : weight_splits[node + 1]]
-        border = divide(order, start, stop, splits, columns, values, dense, biases[node])
-        dense[at] = 0
-        if border > start:
-            stack.append((start, border, children[node, 0]))
-        if border < stop:
-            stack.append((border, stop, children[node, 1]))
+    dense = np.zeros(num_features, np.float32)
+    for tree in range(first, last):
+        order = np.arange(len(splits) - 1)
+        stack = [(0, len(order), roots[tree])]
+        while len(stack):
+            start, stop, node = stack.pop()
+            if children[node, 0] < 0:
+                leaves[tree, order[start:stop]] = node
+                continue
+            at = weight_columns[weight_splits[node] : weight_splits[node + 1]]
+            dense[at] = weight_values[weight_splits[node] : weight_splits[node + 1]]
+            border = divide(order, start, stop, splits, columns, values, dense, biases[node])
+            dense[at] = 0
+            if border > start:
+                stack.append((start, border, children[node, 0]))
+            if border < stop:
+                stack.append((border, stop, children[node, 1]))

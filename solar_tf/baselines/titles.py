@@ -1,37 +1,38 @@
-"""Pairs of a query and a label for models of titles: batches, random labels, co-occurrence.
+"""What DSSM, GLaS and SNRM share: pairs of a query and a label, and labels titled like the query.
 
 Every pair of a training row and one of its labels is an instance (§2 says so of all embedding
-models). Which pairs a step sees depends on nothing but the seed, the epoch and the step, so that
-a resumed training goes on as an unbroken one.
+models). The pairs of a step depend only on the seed, the epoch and the step: a resumed training
+goes on as an unbroken one.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numba import njit
+import scipy.sparse as sp
 
 from solar_tf.baselines.inputs import csr_arrays
-from solar_tf.baselines.interface import Settings, setting
+from solar_tf.baselines.interface import Baseline, Settings, setting
 from solar_tf.errors import UserError
-from solar_tf.runtime.ragged import row_splits
+from solar_tf.retrieval.metrics import filter_pairs
+from solar_tf.runtime.compiled import compiled
+from solar_tf.runtime.ragged import row_numbers, row_splits
 
-compiled = njit(nogil=True, cache=True)
+_ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitmix64
 
 
 @dataclass(frozen=True)
 class PairSettings(Settings):
-    """What all models that learn from pairs of titles can be told."""
-
-    epochs: int = setting(5, "Table 1", "over the training pairs")
-    batch_size: int = setting(512, "ours", "pairs of a step")
-    learning_rate: float = setting(1e-3, "ours", "of Adam")
+    epochs: int = setting(5, "Table 1", "passes over the training pairs")
+    batch_size: int = setting(512, "ours", "pairs in a training step")
+    learning_rate: float = setting(1e-3, "ours", "Adam's learning rate")
     decay: str = setting(
-        "none", "ours", "of the learning rate over training", choices=("none", "linear")
+        "none", "ours", "learning rate over time: none, or linear to 0", choices=("none", "linear")
     )
     pairs: str = setting(
         "all",
         "§2",
-        "of an epoch: all pairs of a row and its labels, or one random label of each row",
+        "pairs of an epoch: all pairs of a row and its labels, or one random label of each row",
         choices=("all", "one"),
     )
     same_title: str = setting(
@@ -56,12 +57,10 @@ class Pairs:
         counts = np.diff(self.splits)
         if counts.max(initial=0) >= data.num_labels:
             raise UserError(f"{data.name}: a row has all labels: none is left to tell it from")
-        self.rows = np.repeat(np.arange(len(counts)), counts)
+        self.rows = row_numbers(self.splits)
         self._keys = self.rows << 32 | self.labels  # sorted, as labels are within their rows
-        by_label = np.argsort(self.labels, kind="stable")
-        label_counts = np.bincount(self.labels, minlength=data.num_labels)
-        self._member_splits = row_splits(label_counts)
-        self._members = self.rows[by_label]
+        self._members = self.rows[np.argsort(self.labels, kind="stable")]
+        self._member_splits = row_splits(data.label_counts)
         self._places = np.full(data.num_labels, -1, np.int32)  # scratch of `_co_occurrence`
         per_epoch = len(self.rows) if settings.pairs == "all" else np.count_nonzero(counts)
         self.steps = max(1, round(per_epoch / settings.batch_size))  # of an epoch
@@ -75,26 +74,22 @@ class Pairs:
         rows = generator.permutation(np.flatnonzero(counts))
         return self.splits[rows] + generator.integers(counts[rows])
 
-    def draw(self, pairs, epoch, step):
-        """Random labels that are none of the row's: int64 [b, negatives]."""
+    def batch(self, order, epoch, step):
+        """A step's rows [b], labels [b], and random labels that are none of the row's [b, n]."""
+        first, last = (len(order) * s // self.steps for s in (step, step + 1))
+        pairs = order[first:last]
         generator = np.random.default_rng([self.settings.seed, epoch, step, 1])
         rows = np.repeat(self.rows[pairs], self.negatives)
         drawn = generator.integers(self.num_labels, size=len(rows))
         while len(wrong := np.flatnonzero(self.is_true(rows, drawn))):
             drawn[wrong] = generator.integers(self.num_labels, size=len(wrong))
-        return drawn.reshape(-1, self.negatives)
+        return self.rows[pairs], self.labels[pairs], drawn.reshape(-1, self.negatives)
 
     def is_true(self, rows, labels):
         """Whether each of the labels is one of the row beside it: bool, of their shape."""
         keys = rows << 32 | labels
         places = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
         return self._keys[places] == keys
-
-    def batch(self, order, epoch, step):
-        """Step `step` of an epoch of this order: rows [b], labels [b], random labels [b, n]."""
-        first, last = (len(order) * s // self.steps for s in (step, step + 1))
-        pairs = order[first:last]
-        return self.rows[pairs], self.labels[pairs], self.draw(pairs, epoch, step)
 
     def co_occurrence(self, labels):
         """(C Z^-1 + Z^-1 C) / 2 of GLaS among these labels [b]: float32 [b, b].
@@ -116,24 +111,61 @@ class Pairs:
 @compiled
 def _co_occurrence(chosen, member_splits, members, splits, labels, places, counts):
     """counts [c, c] += the rows that have both of two of the chosen labels; `places` stays -1."""
+    places[chosen] = np.arange(len(chosen))
     for i in range(len(chosen)):
-        places[chosen[i]] = i
-    for i in range(len(chosen)):
-        for at in range(member_splits[chosen[i]], member_splits[chosen[i] + 1]):
-            row = members[at]
+        for row in members[member_splits[chosen[i]] : member_splits[chosen[i] + 1]]:
             for other in labels[splits[row] : splits[row + 1]]:
                 if places[other] >= 0:
                     counts[i, places[other]] += 1
-    for label in chosen:
-        places[label] = -1
+    places[chosen] = -1
 
 
-def stack_rows(*parts):
-    """Some rows of some CSR matrices, [(matrix, rows), ...]: splits, columns and values as one."""
-    chosen = [matrix[rows] for matrix, rows in parts]
-    counts = np.concatenate([np.diff(matrix.indptr) for matrix in chosen])
+def stack_rows(*matrices):
+    """The rows of all CSR matrices, one below the other: splits, columns and values."""
+    stacked = sp.vstack(matrices, "csr")  # keeps repeated columns; `astype` would merge them
     return (
-        row_splits(counts).astype(np.int32),
-        np.concatenate([matrix.indices for matrix in chosen]).astype(np.int32),
-        np.concatenate([matrix.data for matrix in chosen]).astype(np.float32),
+        stacked.indptr.astype(np.int32),
+        stacked.indices.astype(np.int32),
+        stacked.data.astype(np.float32),
     )
+
+
+class TitleBaseline(Baseline):
+    """Has `rank(inputs, k)`, the `label_keys` among its arrays, and a setting `same_title`.
+
+    A siamese network gives equal titles a cosine of 1. Where products are both queries and labels,
+    and none is its own label, each such answer is wrong, and the network cannot learn that.
+    """
+
+    def predict(self, inputs, k):
+        if self.settings.same_title == "keep":
+            return self.rank(inputs, k)
+        keys, label_keys = title_keys(inputs), self.arrays["label_keys"]
+        return without_same_titles(partial(self.rank, inputs), keys, label_keys, k)
+
+
+def title_keys(inputs):
+    """A number for each CSR row that rows of the same words share: uint64 [n]."""
+    x = (inputs.indices.astype(np.uint64) + np.uint64(1)) * np.uint64(_ODD[0])
+    for shift, factor in ((30, _ODD[1]), (27, _ODD[2])):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(x ^ (x >> np.uint64(31)))])
+    return sums[inputs.indptr[1:]] - sums[inputs.indptr[:-1]]
+
+
+def without_same_titles(search, keys, label_keys, k):
+    """Rankings `search(k)` of queries with these keys [n], less the labels that share a key.
+
+    Returns ids and scores, both [n, k], padded with -1 and 0.
+    """
+    order = np.argsort(label_keys, kind="stable")
+    first, last = (np.searchsorted(label_keys, keys, side, order) for side in ("left", "right"))
+    counts = last - first
+    splits = row_splits(counts)
+    places = np.arange(splits[-1]) + np.repeat(first - splits[:-1], counts)
+    wanted = min(k + int(counts.max(initial=0)), len(label_keys))
+    ids, scores = filter_pairs(*search(wanted), splits, order[places])
+    missing = max(0, k - wanted)
+    ids = np.pad(ids[:, :k], ((0, 0), (0, missing)), constant_values=-1)
+    scores = np.pad(scores[:, :k], ((0, 0), (0, missing)))
+    return ids, np.where(ids < 0, 0, scores).astype(np.float32)

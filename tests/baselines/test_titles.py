@@ -1,10 +1,15 @@
-import dataclasses
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from solar_tf.baselines.pairs import Pairs, PairSettings, stack_rows
+from baselines.conftest import with_labels
+from solar_tf.baselines.titles import (
+    Pairs,
+    PairSettings,
+    stack_rows,
+    title_keys,
+    without_same_titles,
+)
 from solar_tf.errors import UserError
 
 
@@ -63,14 +68,14 @@ def test_co_occurrence_is_the_formula_on_the_whole_matrix(titled):
     part = whole[np.ix_(labels, labels)]
     inverse = np.diag(1 / part.diagonal())
     wanted = (part @ inverse + inverse @ part) / 2
-    for _ in range(2):  # the scratch is left as it was
-        np.testing.assert_allclose(pairs.co_occurrence(labels), wanted, rtol=1e-6)
+    pairs.co_occurrence(np.arange(40))  # leaves nothing behind in the scratch
+    np.testing.assert_allclose(pairs.co_occurrence(labels), wanted, rtol=1e-6)
     assert wanted[0, 1] == 1 and wanted[0, 2] == 0  # labels of the toy come in pairs
 
 
 def test_rows_are_stacked_in_order_and_with_their_repeats():
     first = sp.csr_matrix((np.ones(4), [3, 1, 3, 0], [0, 3, 3, 4]), (3, 5))
-    splits, columns, values = stack_rows((first, [0, 1]), (first, [2, 0]))
+    splits, columns, values = stack_rows(first[[0, 1]], first[[2, 0]])
     assert splits.tolist() == [0, 3, 3, 4, 7]
     assert columns.tolist() == [3, 1, 3, 0, 3, 1, 3]
     assert values.dtype == np.float32 and values.tolist() == [1] * 7
@@ -79,7 +84,35 @@ def test_rows_are_stacked_in_order_and_with_their_repeats():
 def test_data_that_pairs_cannot_be_made_of_are_refused(planted, titled):
     with pytest.raises(UserError, match="titles of labels, and there are none"):
         make(planted)
-    full = sp.csr_matrix(np.ones(titled.train.labels.shape, np.float32))
-    train = type(titled.train)(titled.train.inputs, full)
     with pytest.raises(UserError, match="a row has all labels"):
-        make(dataclasses.replace(titled, train=train))
+        make(with_labels(titled, np.ones(titled.train.labels.shape)))
+
+
+def rows(*words):
+    splits = np.cumsum([0, *map(len, words)])
+    columns = np.concatenate(words).astype(np.int32)
+    return sp.csr_matrix((np.ones(len(columns), np.float32), columns, splits), (len(words), 50))
+
+
+def test_keys_are_equal_for_the_same_words_only():
+    keys = title_keys(rows([1, 2], [2, 1], [1], [], [3], [1, 2, 2], [0, 3]))
+    assert keys[0] == keys[1] and keys[3] == 0
+    assert len(set(keys.tolist())) == 6
+    many = rows(*([a, b] for a in range(50) for b in range(a)))
+    assert len(np.unique(title_keys(many))) == 50 * 49 // 2
+
+
+def test_labels_of_the_querys_own_words_are_left_out():
+    labels = title_keys(rows([1, 2], [4], [2, 1], [5]))
+    keys = title_keys(rows([2, 1], [9]))
+
+    def search(k):
+        ids = np.array([[2, 1, 0, 3], [0, 1, 2, 3]], np.int32)[:, :k]
+        return ids, 10 - np.arange(k, dtype=np.float32) + np.zeros((2, 1), np.float32)
+
+    ids, scores = without_same_titles(search, keys, labels, 2)
+    assert ids.tolist() == [[1, 3], [0, 1]]
+    assert scores.tolist() == [[9, 7], [10, 9]] and scores.dtype == np.float32
+    ids, scores = without_same_titles(search, keys, labels, 6)
+    assert ids.tolist() == [[1, 3, -1, -1, -1, -1], [0, 1, 2, 3, -1, -1]]
+    assert not scores[ids < 0].any()
