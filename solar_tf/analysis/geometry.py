@@ -15,7 +15,8 @@ import numpy as np
 
 from solar_tf.cli.programs import errors_explained, program
 from solar_tf.errors import UserError
-from solar_tf.run.directory import open_run, read_arrays, read_json
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_arrays, read_json
 from solar_tf.run.index import load_balance, load_index
 from solar_tf.runtime.console import say, size, table
 

@@ -17,7 +17,8 @@ from solar_tf.baselines.inputs import load_data
 from solar_tf.cli.programs import errors_explained, program
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import evaluate, hits, without_pairs
-from solar_tf.run.directory import open_run, read_arrays
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_arrays
 from solar_tf.runtime.console import say, table
 from solar_tf.runtime.ragged import row_splits
 

@@ -22,7 +22,7 @@ import numpy as np
 from solar_tf.baselines.inputs import csr_arrays
 from solar_tf.baselines.interface import COMMAND, Baseline, Parts, Settings, in_threads, setting
 from solar_tf.errors import UserError
-from solar_tf.run.directory import atomic_folder, atomic_write, read_json, write_json
+from solar_tf.run.files import atomic_folder, atomic_write, read_json, write_json
 from solar_tf.runtime.console import progress
 
 ROWS_PER_WRITE = 10_000

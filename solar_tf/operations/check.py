@@ -12,10 +12,11 @@ from solar_tf.cli.programs import errors_explained
 from solar_tf.errors import UserError
 from solar_tf.retrieval.label_table import read_attributes
 from solar_tf.run.changes import COMMAND, read_delta
-from solar_tf.run.checksums import MEMORY, are_facts, verify
-from solar_tf.run.directory import TEMPORARY, Run, in_a_folder, read_config, read_json, read_summary
-from solar_tf.run.files import verify_arrays
+from solar_tf.run.checksums import VERIFIED, are_facts, verify
+from solar_tf.run.directory import Run, in_a_folder
+from solar_tf.run.files import TEMPORARY, read_json, verify_arrays
 from solar_tf.run.index import load_index
+from solar_tf.run.manifest import read_config, read_summary
 from solar_tf.run.records import verify_records
 from solar_tf.run.weights import load_weights, read_state, verify_weights, weight_shapes
 from solar_tf.runtime.console import progress, say, size, table
@@ -42,7 +43,7 @@ class Report:
         files = [
             path
             for path in self.root.rglob("*")
-            if path.is_file() and path.suffix != ".lock" and path.name != MEMORY
+            if path.is_file() and path.suffix != ".lock" and path.name != VERIFIED
         ]
         leftovers = [
             path for path in files if TEMPORARY in {p.suffix for p in (path, *path.parents)}
@@ -110,7 +111,7 @@ def _trained(run):
 
 
 def _files(folder):
-    return [path for path in folder.iterdir() if path.name != MEMORY]
+    return [path for path in folder.iterdir() if path.name != VERIFIED]
 
 
 def _chunk(folder, shapes):
@@ -135,7 +136,7 @@ def _inferred(run):
         for path in sorted(folder.glob(f"{pattern}.npz")):
             yield stage, [path], verify_arrays, path, stage
         for path in sorted(folder.glob(f"{pattern}.json")):
-            if path != run.paths.config and path.name != MEMORY:
+            if path != run.paths.config and path.name != VERIFIED:
                 yield stage, [path], read_json, path, f"delete it and run {stage} again"
 
 

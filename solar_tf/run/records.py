@@ -88,7 +88,7 @@ def _walk(path, check):
 
 
 def map_records(path):
-    """The bytes of a TFRecord file, mapped; an empty one is valid, but cannot be."""
+    """The bytes of a TFRecord file, mapped; an empty file is valid, but cannot be mapped."""
     path = Path(path)
     try:
         size = path.stat().st_size
@@ -98,7 +98,7 @@ def map_records(path):
 
 
 def damaged(path, number, at):
-    """The error that says where the first bad record is."""
+    """The error for the first bad record of a file."""
     return UserError(
         f"{path}: record {number} (at byte {at}) is corrupt or cut short: "
         "delete the file and run preprocess.py again"
@@ -280,7 +280,7 @@ def _write_entries(out, cursors, key, tag, splits, payload):
 
 @compiled
 def _write_frames(out, starts, features):
-    """Write what surrounds the rows' map entries, of `features` [n] bytes in all per row."""
+    """Write lengths and checksums around the rows' map entries; a row has `features` [n] bytes."""
     for row in range(len(features)):
         data, end = starts[row] + HEADER, starts[row + 1] - FOOTER
         out[data] = FIELD_1

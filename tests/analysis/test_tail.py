@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from solar_tf.analysis import tail
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import evaluate
-from solar_tf.run.directory import write_arrays
+from solar_tf.run.files import write_arrays
 from solar_tf.runtime.ragged import row_splits
 
 

@@ -91,7 +91,7 @@ def test_lost_predictions_are_made_again_without_fitting(run, result, capsys):
 
 
 def test_filtered_labels_are_removed_before_the_cut(run, result, tmp_path):
-    from solar_tf.run.directory import write_arrays
+    from solar_tf.run.files import write_arrays
 
     root = tmp_path / "run"
     shutil.copytree(run, root)

@@ -13,7 +13,7 @@ from solar_tf.reproduce.execution import (
     main_run,
     typed_settings,
 )
-from solar_tf.run.directory import read_json, write_json
+from solar_tf.run.files import read_json, write_json
 from solar_tf.runtime.provenance import commit
 
 

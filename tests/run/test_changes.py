@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
 from solar_tf.run import changes
-from solar_tf.run.directory import RunDirectory
 from solar_tf.run.files import read_json, write_json
 from solar_tf.run.index import build_index
+from solar_tf.run.paths import RunDirectory
 
 NUM_LABELS, NUM_CHUNKS, NUM_BUCKETS = 20, 2, 7
 

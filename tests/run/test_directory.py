@@ -5,14 +5,10 @@ import pytest
 from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
 from solar_tf.run.checksums import file_facts
-from solar_tf.run.directory import (
-    FORMAT,
-    RunDirectory,
-    open_run,
-    read_config,
-    read_json,
-    write_json,
-)
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_json, write_json
+from solar_tf.run.manifest import FORMAT, read_config
+from solar_tf.run.paths import RunDirectory
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
-from solar_tf.run.directory import RunDirectory, write_json
+from solar_tf.run.files import write_json
 from solar_tf.run.manifest import FORMAT, read_config, read_summary
+from solar_tf.run.paths import RunDirectory
 
 FACTS = {"labels/counts.npy": [8, "ab" * 32]}
 CONFIG = {

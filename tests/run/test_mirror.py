@@ -5,6 +5,8 @@ import time
 
 import pytest
 from conftest import files_of, open_titles, small_config, start_stage
+from solar_tf.run.mirror import Mirror
+from solar_tf.run.store import Store
 
 from solar_tf.errors import UserError
 from solar_tf.operations.transfer import pull
@@ -12,8 +14,6 @@ from solar_tf.preprocessing.stage import make_run
 from solar_tf.retrieval.evaluation import infer
 from solar_tf.retrieval.searcher import open_searcher
 from solar_tf.run.directory import open_run, run_directory
-from solar_tf.run.mirror import Mirror
-from solar_tf.run.store import Store
 from solar_tf.training.stage import train
 
 STAGE_1 = ("labels", "vocab", "rows", "records", "index")

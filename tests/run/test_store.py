@@ -13,11 +13,11 @@ import zipfile
 import numpy as np
 import pytest
 from conftest import ROOT, child, files_of, stage
+from solar_tf.run.store import Store
+from solar_tf.run.urls import mirror_of
 
 from solar_tf.errors import UserError
 from solar_tf.run.checksums import file_facts
-from solar_tf.run.store import Store
-from solar_tf.run.urls import mirror_of
 from solar_tf.run.weights import load_weights, save_weights
 
 CHUNK = "chunks/chunk_00"

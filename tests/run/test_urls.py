@@ -1,7 +1,7 @@
 import pytest
+from solar_tf.run.urls import local_path, mirror_of, mirrored, url_of
 
 from solar_tf.errors import UserError
-from solar_tf.run.urls import local_path, mirror_of, mirrored, url_of
 
 
 def test_a_run_is_at_a_path_or_at_a_url():

@@ -17,7 +17,8 @@ from solar_tf.analysis.report.sections import build
 from solar_tf.cli.programs import errors_explained, program
 from solar_tf.datasets.formats import open_source
 from solar_tf.errors import UserError
-from solar_tf.run.directory import atomic_write, open_run
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import atomic_write
 from solar_tf.runtime.console import say
 
 

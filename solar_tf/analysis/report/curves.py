@@ -10,7 +10,7 @@ import numpy as np
 
 from solar_tf.retrieval import metrics, ranking
 from solar_tf.retrieval.truth import removed_labels, true_labels
-from solar_tf.run.directory import read_arrays
+from solar_tf.run.files import read_arrays
 from solar_tf.run.index import load_index
 from solar_tf.runtime.ragged import row_splits
 

@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from solar_tf.run.directory import read_array, read_arrays, read_json
+from solar_tf.run.files import read_array, read_arrays, read_json
 
 
 @dataclass(frozen=True)

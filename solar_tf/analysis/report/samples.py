@@ -14,7 +14,7 @@ from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.errors import UserError
 from solar_tf.retrieval import metrics
 from solar_tf.retrieval.truth import true_labels
-from solar_tf.run.directory import read_arrays
+from solar_tf.run.files import read_arrays
 from solar_tf.runtime.ragged import row_numbers, row_splits
 
 TOP = 4  # predictions that the paper shows

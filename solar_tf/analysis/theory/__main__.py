@@ -9,7 +9,7 @@ Takes a few minutes on one core and 2 GB of memory.
 
 from solar_tf.analysis.theory import findings
 from solar_tf.cli.programs import errors_explained, program
-from solar_tf.run.directory import atomic_write
+from solar_tf.run.files import atomic_write
 from solar_tf.runtime.console import say
 
 
