@@ -23,16 +23,9 @@ from solar_tf.retrieval.plan import plan_inference
 from solar_tf.retrieval.rankers import FULL, RankFiles, Setting, rank_block, stack_indexes
 from solar_tf.retrieval.truth import removed_labels, true_labels
 from solar_tf.run.changes import read_delta
-from solar_tf.run.directory import (
-    claim,
-    open_run,
-    read_array,
-    read_arrays,
-    read_json,
-    sweep,
-    write_arrays,
-    write_json,
-)
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_array, read_arrays, read_json, sweep, write_arrays, write_json
+from solar_tf.run.locks import try_lock
 from solar_tf.run.weights import read_state
 from solar_tf.runtime.console import say, table
 from solar_tf.runtime.memory import held_to
@@ -72,7 +65,7 @@ def infer(
     settings = [
         Setting(m, score) for score in scores for m in (*([FULL] if full else []), *top_buckets)
     ]
-    with claim(run.paths.infer_claim) as free:
+    with try_lock(run.paths.infer_lock) as free:
         if not free:
             raise UserError(f"{root}: another infer.py is at work here: wait for it to end")
         every = len(chunks) == run.config.num_chunks

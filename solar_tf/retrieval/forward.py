@@ -19,8 +19,7 @@ import tensorflow as tf
 from solar_tf.errors import UserError
 from solar_tf.retrieval import ranking
 from solar_tf.retrieval.plan import STREAMS
-from solar_tf.run.directory import read_arrays, write_arrays
-from solar_tf.run.files import new_map
+from solar_tf.run.files import new_map, read_arrays, write_arrays
 from solar_tf.run.weights import load_weights, weight_shapes
 from solar_tf.runtime.console import progress
 from solar_tf.training.batches import read_batches

@@ -3,7 +3,7 @@
 import numpy as np
 
 from solar_tf.retrieval.metrics import without_pairs
-from solar_tf.run.directory import read_arrays
+from solar_tf.run.files import read_arrays
 from solar_tf.runtime.ragged import row_splits
 
 
