@@ -18,13 +18,13 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, files_of, open_titles, small_config, stage, start_stage, write_titles
+from solar_tf.run.store import Store
 
 from solar_tf.distributed import Cluster, connect
 from solar_tf.errors import UserError
 from solar_tf.operations.transfer import pull
 from solar_tf.preprocessing.stage import preprocess
 from solar_tf.retrieval.evaluation import infer
-from solar_tf.run.store import Store
 from solar_tf.runtime.workers import run_tasks
 from solar_tf.training.stage import train
 
