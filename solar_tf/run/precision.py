@@ -1,7 +1,7 @@
 """Weights in fewer bits: float16, or int8 with a scale for each column.
 
-An int8 weight w of column j stands for w * scale[j]; the largest of a column is 127. A column of the
-input layer is a hidden unit, one of the output layer a bucket. Biases stay float32.
+An int8 weight w of column j stands for w * scale[j]; the largest of a column is 127. A column of
+the input layer is a hidden unit, one of the output layer a bucket. Biases stay float32.
 """
 
 import numpy as np
