@@ -105,7 +105,7 @@ import os, sys
 sys.path.insert(0, "tests")
 from pathlib import Path
 from solar_tf.run import changes
-from test_delta import add, content, make_run
+from run.test_changes import add, content, make_run
 
 def killed_after(steps):
     def killing(function):
@@ -218,7 +218,7 @@ def test_one_writer_at_a_time(run):
         code = (
             "import sys; sys.path.insert(0, 'tests')\n"
             "from pathlib import Path\n"
-            "from test_delta import add, make_run\n"
+            "from run.test_changes import add, make_run\n"
             "add(make_run(Path(sys.argv[1])), ['x'])\n"
         )
         command = [sys.executable, "-c", code, str(run.paths.root)]

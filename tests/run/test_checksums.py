@@ -10,7 +10,7 @@ import pytest
 
 from solar_tf.errors import UserError
 from solar_tf.run import checksums
-from solar_tf.run.checksums import MEMORY, HashedFile, file_facts, inside, lost, verify
+from solar_tf.run.checksums import VERIFIED, HashedFile, file_facts, incomplete, inside, verify
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_file_that_has_just_been_written_is_not_remembered(folder, monkeypatch
     """Within a tick of the clock a second change would not show."""
     monkeypatch.setattr(checksums, "SETTLED", 60.0)
     assert reads(folder, facts_of(folder)) == 2
-    assert not (folder / MEMORY).exists()
+    assert not (folder / VERIFIED).exists()
 
 
 def test_a_clock_that_jumps_back_costs_time_and_nothing_else(folder, monkeypatch):
@@ -116,14 +116,14 @@ def test_a_clock_that_jumps_back_costs_time_and_nothing_else(folder, monkeypatch
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"a.bin": 3}', '{"a.bin": []}', "\0"])
 def test_a_damaged_memory_is_no_memory(folder, content):
-    (folder / MEMORY).write_text(content)
+    (folder / VERIFIED).write_text(content)
     assert reads(folder, facts_of(folder)) == 2
-    assert json.loads((folder / MEMORY).read_text()).keys() >= {"a.bin", "deep/b.bin"}
+    assert json.loads((folder / VERIFIED).read_text()).keys() >= {"a.bin", "deep/b.bin"}
 
 
 def test_a_planted_link_is_not_written_through(folder):
     (folder / "precious").write_text("precious")
-    (folder / MEMORY).symlink_to(folder / "precious")
+    (folder / VERIFIED).symlink_to(folder / "precious")
     assert reads(folder, facts_of(folder)) == 2
     assert (folder / "precious").read_text() == "precious"
 
@@ -135,16 +135,16 @@ def test_names_that_lead_out_of_the_folder_are_refused(folder, name):
     with pytest.raises(UserError, match="do not trust this folder"):
         inside(folder, name)
     if isinstance(name, str):
-        for function in (lost, lambda *arguments: verify(*arguments, "make it again")):
+        for function in (incomplete, lambda *arguments: verify(*arguments, "make it again")):
             with pytest.raises(UserError, match="do not trust this folder"):
                 function(folder, {name: [1, ""]})
 
 
-def test_lost_files_are_missing_or_of_another_size(folder):
+def test_incomplete_files_are_missing_or_of_another_size(folder):
     files = facts_of(folder)
-    assert lost(folder, files) == []
+    assert incomplete(folder, files) == []
     (folder / "a.bin").write_bytes(b"cantent")
-    assert lost(folder, files) == []  # of the same size: only reading tells
+    assert incomplete(folder, files) == []  # of the same size: only reading tells
     (folder / "a.bin").write_bytes(b"cut")
     (folder / "deep" / "b.bin").unlink()
-    assert lost(folder, files) == ["a.bin", "deep/b.bin"]
+    assert incomplete(folder, files) == ["a.bin", "deep/b.bin"]

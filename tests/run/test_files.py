@@ -24,7 +24,7 @@ from solar_tf.run.files import (
     TOKEN,
     atomic_folder,
     atomic_write,
-    discard,
+    delete_folder,
     new_map,
     read_arrays,
     read_json,
@@ -174,8 +174,8 @@ def test_a_folder_that_is_there_is_never_replaced(tmp_path):
 
 def test_a_discarded_folder_is_gone_at_a_stroke(tmp_path):
     (tmp_path / "folder" / "deep").mkdir(parents=True)
-    discard(tmp_path / "folder")
-    discard(tmp_path / "never there")
+    delete_folder(tmp_path / "folder")
+    delete_folder(tmp_path / "never there")
     assert names(tmp_path) == []
 
 

@@ -127,7 +127,7 @@ def test_weights_are_read_through_once_and_not_before_every_query(folder, monkey
 
 def test_a_folder_that_cannot_be_written_to_is_verified_every_time(folder, monkeypatch):
     monkeypatch.setattr(checksums, "SETTLED", -1.0)
-    (folder / checksums.MEMORY).mkdir()  # as good as no permission, for root too
+    (folder / checksums.VERIFIED).mkdir()  # as good as no permission, for root too
     for _ in range(2):
         load_weights(folder, SHAPES, mapped=True)
 
