@@ -122,7 +122,17 @@ def open_run(root, stage=False):
 
     A `stage` may open a run at a URL: it fetches what else it needs and publishes what it makes.
     """
-    paths = run_directory(root) if stage else in_a_folder(root)
+    run = read_run(run_directory(root) if stage else in_a_folder(root))
+    paths, files = run.paths, run.files
+    used_whole = {name: files[name] for name in files if name.startswith(("labels/", "vocab/"))}
+    run.fetch(paths.test_filter, *(paths.root / name for name in used_whole))
+    paths.fetch(paths.attributes, *paths.stored(paths.catalogue), fresh=True)
+    verify(paths.root, used_whole, "delete it and run preprocess.py again")
+    return run
+
+
+def read_run(paths):
+    """The run of these paths; reads config.json and the summary."""
     where = paths.location
     content = read_config(paths) if paths.refresh() else None
     if content is None:
@@ -131,11 +141,6 @@ def open_run(root, stage=False):
     if summary is None:
         raise UserError(f"{where}: preprocessing is not complete: run preprocess.py --run {where}")
     files = content.get("files", {}) | summary.pop("files")
-    used_whole = {name: files[name] for name in files if name.startswith(("labels/", "vocab/"))}
-    small = {*content.get("files", {}), *used_whole}
-    paths.fetch(*(paths.root / name for name in small), facts=files)
-    paths.fetch(paths.attributes, *paths.stored(paths.catalogue), fresh=True)
-    verify(paths.root, used_whole, "delete it and run preprocess.py again")
     seeds = tuple(content["seeds"])
     return Run(paths, content["config"], content["dataset"], seeds, summary, files)
 

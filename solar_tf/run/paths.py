@@ -7,6 +7,11 @@ from solar_tf.run.checksums import incomplete
 from solar_tf.run.files import delete_folder
 
 
+def _at(name):
+    """The property of a RunDirectory that is the path of this name."""
+    return property(lambda paths: paths.root / name)
+
+
 @dataclass(frozen=True)
 class RunDirectory:
     """Every path of a run; no other module joins path names of its own.
@@ -27,18 +32,15 @@ class RunDirectory:
         return path.relative_to(self.root).as_posix()
 
     # Stage 1, preprocess.py.
-    @property
-    def config(self):
-        return self.root / "config.json"
-
-    @property
-    def preprocess_lock(self):
-        return self.root / "preprocess.lock"
-
-    @property
-    def cluster_mark(self):
-        """Tells the machines of a cluster that they see the same run."""
-        return self.root / "cluster.lock"
+    config = _at("config.json")
+    preprocess_lock = _at("preprocess.lock")
+    cluster_mark = _at("cluster.lock")  # tells the machines of a cluster that they see the same run
+    summary = _at("records/summary.json")  # rows, shards, the manifest; last: stage 1 is complete
+    label_titles = _at("labels/titles.txt")
+    label_counts = _at("labels/counts.npy")  # how often each label occurs in training, [N]
+    vocabulary = _at("vocab/words.txt")
+    token_weights = _at("vocab/weights.npy")
+    test_filter = _at("rows/test_filter.npz")  # labels not evaluated, per test row (CSR); optional
 
     @property
     def preprocess_outputs(self):
@@ -46,36 +48,9 @@ class RunDirectory:
         folders = ("labels", "vocab", "rows", "records", "index")
         return self.config, *(self.root / folder for folder in folders)
 
-    @property
-    def summary(self):
-        """Rows, shards and the manifest; written last, it marks stage 1 as complete."""
-        return self.root / "records" / "summary.json"
-
-    @property
-    def label_titles(self):
-        return self.root / "labels" / "titles.txt"
-
-    @property
-    def label_counts(self):
-        """How often each label occurs in training, [N]."""
-        return self.root / "labels" / "counts.npy"
-
-    @property
-    def vocabulary(self):
-        return self.root / "vocab" / "words.txt"
-
-    @property
-    def token_weights(self):
-        return self.root / "vocab" / "weights.npy"
-
     def rows(self, split, shard):
         """True labels and weighted, unhashed features of a shard's rows (CSR arrays)."""
         return self.root / "rows" / split / f"shard_{shard:05d}.npz"
-
-    @property
-    def test_filter(self):
-        """Labels that are not evaluated, per test row (CSR arrays); not all datasets have them."""
-        return self.root / "rows" / "test_filter.npz"
 
     def records(self, split, chunk, shard):
         return self.root / "records" / split / f"chunk_{chunk:02d}" / f"shard_{shard:05d}.tfrecord"
@@ -88,9 +63,7 @@ class RunDirectory:
         return self.root / "index" / f"chunk_{chunk:02d}.pkl"
 
     # Stage 2, train.py.
-    @property
-    def chunks(self):
-        return self.root / "chunks"
+    chunks = _at("chunks")
 
     def chunk(self, chunk):
         """A trained chunk: exists only when its training is complete."""
@@ -110,13 +83,11 @@ class RunDirectory:
         return self.root / "tensorboard" / f"chunk_{chunk:02d}"
 
     # Stage 3, infer.py.
-    @property
-    def infer_lock(self):
-        return self.root / "infer.lock"
-
-    @property
-    def topm_folder(self):
-        return self.root / "topm"
+    infer_lock = _at("infer.lock")
+    topm_folder = _at("topm")
+    scratch = _at("scratch")  # deleted at the end of the stage
+    report = _at("report.html")
+    provenance = _at("provenance.json")  # machines and commits of a reproduction's parts
 
     def topm(self, block, chunk):
         """Top buckets of a block of test queries in one chunk."""
@@ -125,11 +96,6 @@ class RunDirectory:
     def ranking(self, block):
         """Rankings of a block of test queries, until predictions.npz holds them."""
         return self.topm_folder / f"block_{block:04d}_ranking.npz"
-
-    @property
-    def scratch(self):
-        """Deleted at the end of the stage."""
-        return self.root / "scratch"
 
     def evaluation(self, key):
         """Files of one evaluation that the nodes of a cluster share."""
@@ -142,41 +108,16 @@ class RunDirectory:
     def metrics(self, num_chunks=None, grouped=True):
         return self.root / f"metrics{_subset(num_chunks, grouped)}.json"
 
-    @property
-    def report(self):
-        return self.root / "report.html"
-
-    @property
-    def provenance(self):
-        """Machines and commits of a reproduction's parts."""
-        return self.root / "provenance.json"
-
     # Changes of the catalogue, solar_tf.run.changes.
-    @property
-    def catalogue(self):
-        return self.root / "catalogue"
-
-    @property
-    def catalogue_manifest(self):
-        """The segments that count; replaced at every change."""
-        return self.catalogue / "catalogue.json"
+    catalogue = _at("catalogue")
+    catalogue_manifest = _at("catalogue/catalogue.json")  # the segments that count
+    catalogue_lock = _at("catalogue.lock")
+    attributes = _at("attributes.tsv")  # of the labels, if the user has put them there
+    tuned_folder = _at("tuned")
 
     def catalogue_segment(self, number):
         """Labels added or removed by one change."""
         return self.catalogue / f"segment_{number:06d}.npz"
-
-    @property
-    def attributes(self):
-        """Attributes of the labels, if the user has put them there."""
-        return self.root / "attributes.tsv"
-
-    @property
-    def catalogue_lock(self):
-        return self.root / "catalogue.lock"
-
-    @property
-    def tuned_folder(self):
-        return self.root / "tuned"
 
     def tuned(self, number):
         """Weights of all chunks after fine-tuning."""

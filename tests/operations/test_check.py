@@ -123,7 +123,7 @@ def test_no_run_and_an_unfinished_one_are_told_apart(preprocessed, tmp_path):
     shutil.copytree(preprocessed.paths.root, root)
     (root / "records" / "summary.json").unlink()
     assert check(root).problems == [
-        f"{root}: preprocessing is not complete: run preprocess.py again"
+        f"{root}: preprocessing is not complete: run preprocess.py --run {root}"
     ]
 
 
@@ -146,7 +146,7 @@ def test_a_run_in_a_store_is_copied_first(root):
     url = root.rstrip("/")
     with pytest.raises(UserError) as found:
         check(root)
-    pull = f"python -m solar_tf.operations.transfer pull {url} FOLDER"
+    pull = f"solar pull {url} FOLDER"
     assert str(found.value) == f"{url}: this needs the run in a folder: {pull}"
 
 

@@ -1,4 +1,4 @@
-"""Claims: one holder, none of them dead."""
+"""Locks: one holder, never a dead one."""
 
 import signal
 import socket
@@ -20,65 +20,52 @@ with try_lock(sys.argv[1]) as free:
 """
 
 
-def test_a_claim_is_held_by_one_process_and_free_at_once_when_that_is_killed(tmp_path):
+def is_free(path):
+    with try_lock(path) as free:
+        return free
+
+
+def test_a_lock_is_held_by_one_process_and_free_at_once_when_that_is_killed(tmp_path):
     path = tmp_path / "chunks" / "chunk_00.lock"
     with child(HOLD, path) as holder:
-        with try_lock(path) as free:
-            assert not free
-        with try_lock(path) as free:  # a failed try leaves the holder's claim alone
-            assert not free
+        assert not is_free(path)
+        assert not is_free(path)  # a failed try leaves the holder's lock alone
         holder.send_signal(signal.SIGKILL)
         holder.wait()
+        assert is_free(path)
+
+
+def test_a_lock_ends_with_its_block(tmp_path):
+    path = tmp_path / "lock"
+    for _ in range(2):
         with try_lock(path) as free:
             assert free
-
-
-def test_a_claim_ends_with_its_block(tmp_path):
-    for _ in range(2):
-        with try_lock(tmp_path / "lock") as free:
-            assert free
-            with try_lock(tmp_path / "lock") as free_again:
-                assert not free_again
-    with pytest.raises(ValueError), try_lock(tmp_path / "lock"):
+            assert not is_free(path)
+    with pytest.raises(ValueError), try_lock(path):
         raise ValueError
-    with try_lock(tmp_path / "lock") as free:
-        assert free
+    assert is_free(path)
 
 
-def test_a_holder_leaves_its_name_while_it_holds(tmp_path):
+@pytest.mark.parametrize("left", [b"", b"elsewhere 77\n", bytes(range(256)) * 100])
+def test_a_dead_holder_is_replaced_and_a_living_one_leaves_its_name(tmp_path, left):
+    """Also one on another machine, where locks are shared; also a lock file of nonsense."""
     path = tmp_path / "lock"
-    with try_lock(path):
-        assert path.read_text().split()[0] == socket.gethostname()
-    assert path.read_text() == ""
-
-
-def test_a_dead_holder_on_another_machine_is_taken_over_where_locks_are_shared(tmp_path):
-    path = tmp_path / "lock"
-    path.write_text("elsewhere 77\n")
+    path.write_bytes(left)
     with try_lock(path) as free:
         assert free
         assert path.read_text().split()[0] == socket.gethostname()
+    assert path.read_text() == ""
 
 
 def test_where_locks_do_not_reach_other_machines_their_holders_are_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(locks, "shares_locks", lambda path: False)
     path = tmp_path / "lock"
     path.write_text("elsewhere 77\n")
-    with pytest.raises(
-        UserError, match=r"lock: process 77 on elsewhere .*delete the file if it is"
-    ):
-        try_lock(path).__enter__()
+    with pytest.raises(UserError, match=r"process 77 on elsewhere .*delete the file if it is"):
+        is_free(path)
     assert path.read_text() == "elsewhere 77\n"
     path.write_text(f"{socket.gethostname()} 77\n")  # here, the kernel knows that it is dead
-    with try_lock(path) as free:
-        assert free
-
-
-def test_a_lock_file_of_nonsense_is_taken_over(tmp_path):
-    path = tmp_path / "lock"
-    path.write_bytes(bytes(range(256)) * 100)
-    with try_lock(path) as free:
-        assert free
+    assert is_free(path)
 
 
 MOUNTS = """\
