@@ -69,19 +69,10 @@ def write_records(path, columns):
     return file.facts
 
 
-def count_records(path):
-    """The number of records in a TFRecord file, from the frames' lengths alone."""
-    return _walk(path, check=False)
-
-
 def verify_records(path):
     """Check every record's checksums and return their number; UserError names the first bad."""
-    return _walk(path, check=True)
-
-
-def _walk(path, check):
     data = map_records(path)
-    bounds = walk_frames(data, 0, len(data), check)
+    bounds = walk_frames(data, 0, len(data), check=True)
     if bounds[-1] != len(data):
         raise damaged(path, len(bounds) - 1, bounds[-1])
     return len(bounds) - 1

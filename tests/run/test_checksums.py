@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -29,32 +30,19 @@ def facts_of(folder):
 
 def reads(folder, files, **options):
     """How often `verify` reads a file through."""
-    count = 0
-    original = checksums.file_facts
-
-    def counted(path):
-        nonlocal count
-        count += 1
-        return original(path)
-
-    checksums.file_facts = counted
-    try:
+    with mock.patch.object(checksums, "file_facts", wraps=checksums.file_facts) as counted:
         verify(folder, files, "make it again", **options)
-    finally:
-        checksums.file_facts = original
-    return count
+    return counted.call_count
 
 
-def test_facts_are_size_and_sha256(folder):
-    assert file_facts(folder / "a.bin") == [7, hashlib.sha256(b"content").hexdigest()]
-
-
-def test_a_hashed_file_knows_its_facts_without_reading(tmp_path):
+def test_facts_are_size_and_sha256_and_known_as_a_file_is_written(tmp_path):
     with open(tmp_path / "a", "wb") as file:
         hashed = HashedFile(file)
         hashed.write(b"abc")
-        hashed.write(np.arange(5, dtype=np.int32))
-    assert hashed.facts == file_facts(tmp_path / "a")
+        hashed.write(np.arange(2, dtype=np.uint8))
+        hashed.write(np.zeros(3, np.int32))
+    digest = hashlib.sha256(b"abc\0\1" + bytes(12)).hexdigest()
+    assert hashed.facts == file_facts(tmp_path / "a") == [17, digest]
 
 
 @pytest.mark.parametrize(
