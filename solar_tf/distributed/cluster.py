@@ -2,7 +2,7 @@
 
 Ray places the tasks, starts the processes and does a task again when its process or its
 machine is lost. That is safe: what a task makes is renamed into place when it is complete,
-and a chunk in training is claimed. Nothing here schedules anything.
+and a chunk in training is locked. Nothing here schedules anything.
 """
 
 import collections
