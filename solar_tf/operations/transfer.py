@@ -1,16 +1,11 @@
 """Copy a whole run between a folder and a store (docs/distributed.md).
 
-    python -m solar_tf.operations.transfer pull s3://bucket/run FOLDER     and verify it
-    python -m solar_tf.operations.transfer push FOLDER s3://bucket/run     what is complete
-
 A killed copy goes on when it is started again. A folder or a URL that holds another run is refused.
 """
 
 import itertools
-import sys
 from pathlib import Path
 
-from solar_tf.cli.programs import errors_explained, program
 from solar_tf.errors import UserError
 from solar_tf.operations.check import check
 from solar_tf.run.checksums import VERIFIED
@@ -18,7 +13,7 @@ from solar_tf.run.directory import open_run
 from solar_tf.run.files import TEMPORARY
 from solar_tf.run.objects import Objects, url_of
 from solar_tf.run.remote import ONE_OBJECT, RemoteRun
-from solar_tf.runtime.console import progress, say
+from solar_tf.runtime.console import progress
 
 LEFT_OUT = ("scratch", "small_files", "tensorboard")  # of one machine only
 # Written once, by preprocess.py, train.py and tuning. All other files can be replaced.
@@ -96,25 +91,3 @@ def _is_left_out(name):
         or name.name == VERIFIED
         or any(part.endswith((TEMPORARY, ".training")) for part in name.parts)
     )
-
-
-def main(arguments=None):
-    parser = program("solar_tf.operations.transfer", __doc__)
-    parser.add_argument("direction", choices=("pull", "push"))
-    parser.add_argument("source", metavar="FROM", help="a URL to pull from, or a run's folder")
-    parser.add_argument("target", metavar="TO", help="a folder, or a URL to push to")
-    options = parser.parse_args(arguments)
-    with errors_explained():
-        if options.direction == "push":
-            count = push(options.source, options.target)
-            say(f"{count} files and chunks of {options.source} are at {options.target}")
-            return 0
-        report = pull(options.source, options.target)
-        for problem in report.problems:
-            print(f"error: {problem}", file=sys.stderr)
-        say(f"{options.target}: {len(report.seen)} files verified")
-        return bool(report.problems)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

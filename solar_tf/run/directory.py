@@ -1,20 +1,16 @@
 """Opening a run. Its paths are in `paths`, runs at URLs in `remote`.
 
 The run directory is the contract between the stages (docs/run_directory.md). A file in it exists
-only when it is complete, and has a checksum.
-
-    python -m solar_tf.run.directory check RUN     verifies a whole run
+only when it is complete, and has a checksum: `solar check RUN` verifies all.
 """
 
-import runpy
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
 from solar_tf.run.checksums import incomplete, verify
-from solar_tf.run.files import atomic_folder, sweep, write_json  # noqa: F401, for training/
-from solar_tf.run.locks import try_lock
+from solar_tf.run.locks import claim  # noqa: F401, for tests/training/
 from solar_tf.run.manifest import read_config, read_summary
 from solar_tf.run.objects import local_path, url_of
 from solar_tf.run.paths import RunDirectory
@@ -146,9 +142,5 @@ def read_run(paths):
 
 
 # The names by which training/ knows these.
-claim = try_lock
 RunDirectory.chunk_claim = RunDirectory.chunk_lock
 RunDirectory.facts = lambda self, folder: self.small_files(folder)
-
-if __name__ == "__main__":
-    runpy.run_module("solar_tf.operations.check", run_name="__main__")  # which knows every artifact

@@ -69,31 +69,30 @@ def write_records(path, columns):
     return file.facts
 
 
+def count_records(path):
+    """The number of records in a TFRecord file, from the frames' lengths alone."""
+    return _count(path, check=False)
+
+
 def verify_records(path):
     """Check every record's checksums and return their number; UserError names the first bad."""
-    data = map_records(path)
-    bounds = walk_frames(data, 0, len(data), check=True)
-    if bounds[-1] != len(data):
-        raise damaged(path, len(bounds) - 1, bounds[-1])
-    return len(bounds) - 1
+    return _count(path, check=True)
 
 
-def map_records(path):
-    """The bytes of a TFRecord file, mapped; an empty file is valid, but cannot be mapped."""
-    path = Path(path)
+def _count(path, check):
     try:
-        size = path.stat().st_size
+        size = Path(path).stat().st_size
     except FileNotFoundError:
         raise UserError(f"{path}: no such file: run preprocess.py again")
-    return np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
-
-
-def damaged(path, number, at):
-    """The error for the first bad record of a file."""
-    return UserError(
-        f"{path}: record {number} (at byte {at}) is corrupt or cut short: "
-        "delete the file and run preprocess.py again"
-    )
+    # An empty file is valid, but cannot be mapped.
+    data = np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
+    count, end = _count_frames(data, check)
+    if end != size:
+        raise UserError(
+            f"{path}: record {count} (at byte {end}) is corrupt or cut short: "
+            "delete the file and run preprocess.py again"
+        )
+    return count
 
 
 def _count_rows(columns):
@@ -282,14 +281,10 @@ def _write_frames(out, starts, features):
 
 
 @compiled
-def walk_frames(data, at, most, check):
-    """Follow up to `most` frames from data[at] on while they are sound.
-
-    Returns where they begin and where the last one ends, [n+1].
-    """
-    bounds = np.empty(min(most, (len(data) - at) // (HEADER + FOOTER)) + 1, np.int64)
-    bounds[0], count = at, 0
-    while count + 1 < len(bounds) and at + HEADER + FOOTER <= len(data):
+def _count_frames(data, check):
+    """The number of frames before the end or the first damaged one, and where they end."""
+    count, at = 0, 0
+    while at + HEADER + FOOTER <= len(data):
         length = _get_fixed(data, at, 8)
         if length > np.uint64(len(data) - at - HEADER - FOOTER):
             break
@@ -301,5 +296,4 @@ def walk_frames(data, at, most, check):
             break
         at = end + FOOTER
         count += 1
-        bounds[count] = at
-    return bounds[: count + 1].copy()
+    return count, at

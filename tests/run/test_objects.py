@@ -1,12 +1,11 @@
 """URLs, and errors of the user that are one line."""
 
-import os
 import re
 import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, stage
+from conftest import ROOT, run_solar, stage
 
 from solar_tf.errors import UserError
 from solar_tf.run.directory import open_run
@@ -64,10 +63,8 @@ def test_a_stage_ends_with_one_line(s3):
 
 
 def test_a_server_that_is_not_there_is_one_line(s3):
-    words = ["-m", "solar_tf.operations.transfer", "pull", "s3://bucket/run", "anywhere"]
-    env = os.environ | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"}
-    command = [sys.executable, *words]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"}
+    done = run_solar("pull", "s3://bucket/run", "anywhere", env=env)
     assert done.returncode == 1
     assert re.fullmatch(r"error: s3://bucket/run: .*: see that it is there.*\n", done.stderr)
 
