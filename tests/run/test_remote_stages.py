@@ -6,6 +6,7 @@ import time
 import pytest
 from conftest import files_of, open_titles, small_config, start_stage
 
+from solar_tf.catalogue.labels import remove_labels
 from solar_tf.errors import UserError
 from solar_tf.operations.transfer import pull
 from solar_tf.preprocessing.stage import make_run
@@ -62,13 +63,14 @@ def test_all_stages_on_a_store_make_what_they_make_on_a_disk(machine, titles, tr
     root = run_directory(url).root
     assert Objects(url).sizes() == before
     assert not [*root.rglob("*.tfrecord"), *root.rglob("hidden_kernel.npy")]
+    infer(url, top_buckets=(7,), full=False)  # ranks anew, by the top buckets in the store
+    assert [*root.glob("topm/*.npz"), *root.glob("index/*.pkl")]
+    assert not [*root.rglob("*.tfrecord"), *root.rglob("hidden_kernel.npy")]
 
     with pytest.raises(UserError, match="solar pull s3://bucket/stages"):
         open_run(url)
     searcher = open_searcher(url)
     assert searcher.search("topic3")[0].label == 3
-    from solar_tf.catalogue.labels import remove_labels
-
     with pytest.raises(UserError, match="the mirror of a run in a store"):
         remove_labels(searcher.run.paths.root, [3])
 
