@@ -108,9 +108,11 @@ def searchable(root):
 
 def in_a_folder(root):
     """The paths of a run that must be in a folder; UserError if it is in a store."""
-    if url := url_of(root):
-        raise UserError(f"{url}: this needs the run in a folder: solar pull {url} FOLDER")
-    return run_directory(root)
+    paths = run_directory(root)
+    if url_of(root):
+        where = paths.location
+        raise UserError(f"{where}: this needs the run in a folder: solar pull {where} FOLDER")
+    return paths
 
 
 def open_run(root, stage=False):

@@ -72,7 +72,7 @@ def _renamed_at_the_end(path, remove):
 def atomic_write(path, mode="wb"):
     """Open a file for writing that appears under `path` only if the block succeeds."""
     with _renamed_at_the_end(Path(path), lambda file: file.unlink(missing_ok=True)) as temporary:
-        # A file that must be new (x) is no link that somebody else has put there.
+        # Mode x opens only a new file, never a link that a stranger has put there.
         encoding = None if "b" in mode else "utf-8"
         with open(temporary, mode.replace("w", "x"), encoding=encoding) as file:
             yield file

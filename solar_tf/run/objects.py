@@ -1,4 +1,4 @@
-"""The objects below a URL, by fsspec: whatever goes wrong there is an error of one line."""
+"""The objects below a URL, by fsspec; any error there becomes one line."""
 
 import contextlib
 import logging
@@ -57,7 +57,7 @@ class Objects:
             raise UserError(f"{self}: {_line(error)}")
         except Exception as error:
             raise UserError(f"{self}: {_line(error)}: write it as s3://bucket/run")
-        return DirFileSystem(base, files)
+        return DirFileSystem(path=base, fs=files)
 
     @contextlib.contextmanager
     def _reach(self, name=""):
@@ -111,7 +111,7 @@ class Objects:
         self._seen.add(name)
 
     def delete(self, names):
-        """Delete those of the objects that exist."""
+        """Delete objects, if they exist."""
         # On file systems it is an error to delete what is not there.
         if there := [name for name in names if self.has(name)]:
             with self._reach() as files:

@@ -230,7 +230,7 @@ class RemoteRun(RunDirectory):
             self._clear_mirror()
 
     def _clear_mirror(self):
-        """Delete what the mirror has of another run; locks stay, somebody may hold them."""
+        """Delete what the mirror has of another run, but no locks: a process may hold them."""
         for path in self.root.iterdir() if self.root.exists() else ():
             if path.suffix != ".lock":
                 delete_folder(path) if path.is_dir() else path.unlink()

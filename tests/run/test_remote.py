@@ -132,7 +132,7 @@ def test_a_chunk_is_one_object_and_comes_out_as_it_went_in(machines):
     load_weights(two.chunk(0), SHAPES)
 
 
-def test_of_two_trainings_of_a_chunk_the_first_to_be_complete_is_everybodys(machines):
+def test_the_first_complete_training_of_a_chunk_is_used_by_all(machines):
     for value, run in enumerate(machines):
         write_chunk(run, value)
         run.publish(run.chunk(0))
@@ -172,7 +172,7 @@ def test_a_changed_bit_of_a_file_is_found_before_the_file_appears(s3, tmp_path):
 
 
 def test_a_changed_bit_of_a_chunk_is_found_or_does_not_matter(tmp_path):
-    """Zip files have a few fields that nobody reads."""
+    """Zip files have a few fields that are never read."""
     pytest.importorskip("fsspec", reason="fsspec is not installed: pip install solar-tf[store]")
     one = machine(f"local://{tmp_path}/store", tmp_path / "one")
     one.publish(write_chunk(one))
@@ -195,7 +195,7 @@ def test_a_changed_bit_of_a_chunk_is_found_or_does_not_matter(tmp_path):
 
 
 def stalling(server, most):
-    """The address of a proxy that passes on only so many bytes, and an event for that moment."""
+    """The address of a proxy that stops after `most` bytes, and an event for that moment."""
     stalled, listener = threading.Event(), socket.create_server(("127.0.0.1", 0))
 
     def forward(source, target, room):
