@@ -30,7 +30,8 @@ from solar_tf.config import load_preset
 from solar_tf.datasets.dataset import open_files, open_named
 from solar_tf.preprocessing.stage import preprocess
 from solar_tf.retrieval.searcher import Searcher
-from solar_tf.run.directory import open_run, read_json
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_json
 from solar_tf.runtime.memory import kernel_count, process_tree
 
 if __name__ != "__mp_main__":  # worker processes of stage 1 import this file, but not TensorFlow

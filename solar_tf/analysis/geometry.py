@@ -7,7 +7,7 @@ import numpy as np
 
 from solar_tf.analysis.results import top_buckets
 from solar_tf.analysis.tables import Table
-from solar_tf.run.directory import read_json
+from solar_tf.run.files import read_json
 from solar_tf.run.index import load_balance, load_index
 from solar_tf.runtime.console import size
 

@@ -4,7 +4,7 @@ import itertools
 import os
 from dataclasses import dataclass
 
-from solar_tf.run.directory import read_array, read_arrays, read_json
+from solar_tf.run.files import read_array, read_arrays, read_json
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from solar_tf.analysis.tables import Table
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import KS, RECALL_AT, evaluate, hits
 from solar_tf.retrieval.truth import true_labels
-from solar_tf.run.directory import open_run, read_arrays
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_arrays
 from solar_tf.runtime.ragged import row_numbers, row_splits, take_rows
 
 TENTHS = 10

@@ -17,7 +17,8 @@ from solar_tf.preprocessing import features
 from solar_tf.preprocessing.features import scale_rows
 from solar_tf.retrieval.metrics import inverse_propensity
 from solar_tf.run import records
-from solar_tf.run.directory import open_run, read_arrays
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_arrays
 from solar_tf.runtime.ragged import row_splits
 
 

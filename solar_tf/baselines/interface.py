@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from solar_tf.config import PlainSettings
 from solar_tf.errors import UserError
-from solar_tf.run.directory import read_arrays, read_json, write_arrays, write_json
+from solar_tf.run.files import read_arrays, read_json, write_arrays, write_json
 from solar_tf.runtime.console import progress
 
 COMMAND = "solar baseline"

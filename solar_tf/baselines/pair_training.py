@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from solar_tf.baselines.interface import COMMAND, Parts
 from solar_tf.errors import UserError
-from solar_tf.run.directory import read_arrays, write_arrays
+from solar_tf.run.files import read_arrays, write_arrays
 from solar_tf.runtime.console import progress, say
 from solar_tf.training.optimizer import adam, lazy_adam, make_moments
 

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from solar_tf.baselines.inputs import csr_arrays
 from solar_tf.baselines.interface import Baseline, Parts, Settings, rank_in_threads, setting
 from solar_tf.errors import UserError
-from solar_tf.run.directory import atomic_folder, atomic_write
+from solar_tf.run.files import atomic_folder, atomic_write
 from solar_tf.runtime.console import progress
 
 

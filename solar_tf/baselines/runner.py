@@ -17,15 +17,9 @@ from solar_tf.baselines.inputs import load_data
 from solar_tf.baselines.interface import COMMAND, CORES, spent_seconds
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import MetricSums, filter_pairs
-from solar_tf.run.directory import (
-    atomic_folder,
-    claim,
-    open_run,
-    read_json,
-    sweep,
-    write_arrays,
-    write_json,
-)
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import atomic_folder, read_json, sweep, write_arrays, write_json
+from solar_tf.run.locks import try_lock
 from solar_tf.runtime.console import progress, say, seconds, size, table
 from solar_tf.runtime.memory import kernel_count
 from solar_tf.runtime.ragged import slice_rows
@@ -39,7 +33,7 @@ def run_baseline(root, name, settings=None, save_as=None, top_labels=TOP_LABELS)
     """Do what is missing of a baseline's results in a run; returns the content of metrics.json."""
     run = open_run(root)
     folder = run.paths.baseline(save_as or name)
-    with claim(run.paths.baseline_claim(save_as or name)) as free:
+    with try_lock(run.paths.baseline_lock(save_as or name)) as free:
         if not free:
             raise UserError(f"{folder}: another process is at work here: wait for it to end")
         sweep(folder)

@@ -16,7 +16,7 @@ import numpy as np
 
 from solar_tf.datasets.cards import NAME, sha256
 from solar_tf.errors import UserError
-from solar_tf.run.directory import atomic_write
+from solar_tf.run.files import atomic_write
 from solar_tf.runtime.console import progress
 
 ROWS_PER_BLOCK = 50_000

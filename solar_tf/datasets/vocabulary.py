@@ -9,7 +9,7 @@ import numpy as np
 
 from solar_tf.datasets.source import fail, merge_duplicates
 from solar_tf.datasets.streams import decode, line_blocks
-from solar_tf.run.directory import atomic_write
+from solar_tf.run.files import atomic_write
 from solar_tf.runtime.ragged import row_splits
 
 _WORDS = re.compile(r"\w+")  # letters and digits of any script, and underscores

@@ -18,7 +18,8 @@ import numpy as np
 
 from solar_tf.errors import UserError
 from solar_tf.run.changes import read_delta
-from solar_tf.run.directory import atomic_folder, open_run
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import atomic_folder
 from solar_tf.run.weights import load_weights, weight_shapes
 from solar_tf.runtime import devices
 from solar_tf.runtime.console import progress, say, size, table

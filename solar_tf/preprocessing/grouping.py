@@ -83,7 +83,7 @@ _job = _profiles = None  # of this worker process
 def _start_worker(job):
     global _job
     _job = job
-    job.fetch_described()
+    job.fetch_inputs()
 
 
 def _sum_by_label(block):

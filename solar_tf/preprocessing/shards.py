@@ -18,7 +18,7 @@ from solar_tf.errors import UserError
 from solar_tf.preprocessing import features, hashing
 from solar_tf.preprocessing.scan import shard_blocks
 from solar_tf.run import records
-from solar_tf.run.directory import write_arrays
+from solar_tf.run.files import write_arrays
 from solar_tf.run.index import build_index, load_index, save_index
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.workers import run_tasks
@@ -57,7 +57,6 @@ class Job:
         if not self.config.is_grouped(chunk):
             return hashing.hash_ids(labels, self.seeds[chunk], self.config.num_buckets)
         if chunk not in self._grouped:
-            self.paths.fetch(self.paths.index(chunk))
             sizes = self.config.num_buckets, self.num_labels
             self._grouped[chunk] = load_index(self.paths.index(chunk), *sizes).label_buckets()
         return self._grouped[chunk][labels]
@@ -66,9 +65,11 @@ class Job:
         save_index(self.paths.index(chunk), build_index(buckets, self.config.num_buckets))
         self.paths.publish(self.paths.index(chunk))
 
-    def fetch_described(self):
-        """Have what the scan wrote here, in a worker's machine."""
-        self.paths.fetch(*(self.paths.root / name for name in self.described), facts=self.described)
+    def fetch_inputs(self):
+        """Fetch what the scan wrote, and the indexes of grouped chunks: before a worker's tasks."""
+        scanned = (self.paths.root / name for name in self.described)
+        grouped = filter(self.config.is_grouped, range(self.config.num_chunks))
+        self.paths.fetch(*scanned, *map(self.paths.index, grouped), facts=self.described)
 
     def inputs(self, rows):
         """Splits, ids and weighted values of rows that are not dense; and arrays to keep."""
@@ -102,7 +103,7 @@ _job = None  # of this worker process
 def _start_worker(job):
     global _job
     _job = job
-    job.fetch_described()
+    job.fetch_inputs()
 
 
 def write_files(job, workers):

@@ -8,7 +8,8 @@ import typing
 from solar_tf.baselines import BASELINES, baseline_class
 from solar_tf.errors import UserError
 from solar_tf.reproduce.plan import MAIN
-from solar_tf.run.directory import open_run, read_json, write_json
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_json, write_json
 from solar_tf.runtime.console import say
 from solar_tf.runtime.provenance import machine
 

@@ -14,7 +14,7 @@ from solar_tf.reproduce import compare, paper, samples
 from solar_tf.reproduce.earlier import fill_in
 from solar_tf.reproduce.execution import existing_run, main_run
 from solar_tf.reproduce.plan import BASELINE_ROWS, MAIN, ablation, ablation_counts
-from solar_tf.run.directory import atomic_write, write_json
+from solar_tf.run.files import atomic_write, write_json
 from solar_tf.runtime.provenance import machine
 
 

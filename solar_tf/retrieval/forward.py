@@ -19,8 +19,7 @@ import tensorflow as tf
 from solar_tf.errors import UserError
 from solar_tf.retrieval import ranking
 from solar_tf.retrieval.plan import STREAMS
-from solar_tf.run.directory import read_arrays, write_arrays
-from solar_tf.run.files import new_map
+from solar_tf.run.files import new_map, read_arrays, write_arrays
 from solar_tf.run.weights import load_weights, weight_shapes
 from solar_tf.runtime.console import progress
 from solar_tf.training.batches import read_batches
@@ -41,7 +40,6 @@ class Forward:
 
     def load(self, chunk):
         """A trained chunk's scores as a function of a batch's inputs: [batch, B] float32."""
-        self.run.paths.fetch(self.folder_of(chunk))
         weights = load_weights(self.folder_of(chunk), self.shapes, mapped=True)
         weights = {name: _borrow(array) for name, array in weights.items()}
         return lambda inputs: self.function(inputs, weights).numpy()
@@ -110,7 +108,7 @@ class BlockForward:
         Returns the seconds of all forward passes, and those of one core for the top m.
         """
         costs = {chunk: self._saved(chunk, key) for chunk, key in keys.items()}
-        missing = [chunk for chunk, cost in costs.items() if cost is None]
+        self.missing = missing = [chunk for chunk, cost in costs.items() if cost is None]
         with ThreadPoolExecutor(STREAMS) as pool, ThreadPoolExecutor(1) as aside:
             if missing and self.max_m:  # compiles, or loads what was compiled before
                 pool.submit(ranking.top_buckets, np.zeros((1, self.max_m), "f4"), self.max_m)
@@ -130,8 +128,6 @@ class BlockForward:
     def _saved(self, chunk, key):
         """The costs of a chunk whose top buckets are there, laid out for the rankers, or None."""
         path = self.run.paths.topm(self.block, chunk)
-        if not self.full:
-            self.run.paths.fetch(path, fresh=True)
         if self.full or not path.exists():
             return None
         saved = read_arrays(path, "infer.py")
@@ -184,4 +180,3 @@ class BlockForward:
         arrays = dict(zip(("buckets", "values"), arrays, strict=True))
         facts = {"key": np.array(key), "costs": np.array(json.dumps(costs))}
         write_arrays(path, facts | arrays)
-        self.run.paths.publish(path, replace=True)

@@ -69,7 +69,6 @@ def stack_indexes(run, delta, files, full, shards):
     files.folder.mkdir(parents=True, exist_ok=True)
     stacks = {shard: new_stacks(config, files, full, shard) for shard in shards}
     for i, chunk in enumerate(files.chunks):
-        run.fetch(run.paths.index(chunk))
         whole = open_index(run, chunk)
         whole = delta.extend(whole, chunk)
         for shard, stack in stacks.items():

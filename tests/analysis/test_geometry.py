@@ -10,8 +10,10 @@ from conftest import run_solar, small_config
 from solar_tf.analysis import geometry
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import hashing
-from solar_tf.run.directory import Run, RunDirectory, write_arrays, write_json
+from solar_tf.run.directory import Run
+from solar_tf.run.files import write_arrays, write_json
 from solar_tf.run.index import build_index, save_index
+from solar_tf.run.paths import RunDirectory
 
 
 def make_run(root, num_labels=20_000, bucket_of=hashing.label_buckets):

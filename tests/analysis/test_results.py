@@ -10,7 +10,7 @@ from solar_tf.analysis.results import (
     solar_results,
 )
 from solar_tf.retrieval.truth import true_labels
-from solar_tf.run.directory import read_json, write_json
+from solar_tf.run.files import read_json, write_json
 
 
 def test_rows_are_those_of_the_metrics_file(evaluated):

@@ -10,7 +10,7 @@ from solar_tf.cli.solar import main
 from solar_tf.datasets.vocabulary import tokenize
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import KS, evaluate
-from solar_tf.run.directory import write_arrays, write_json
+from solar_tf.run.files import write_arrays, write_json
 from solar_tf.runtime.ragged import row_splits
 
 

@@ -17,7 +17,7 @@ from solar_tf.baselines.runner import folder_bytes, peak_memory, run_baseline
 from solar_tf.errors import UserError
 from solar_tf.preprocessing.stage import preprocess
 from solar_tf.retrieval.metrics import evaluate
-from solar_tf.run.directory import write_arrays
+from solar_tf.run.files import write_arrays
 
 SETTINGS = {"num_trees": 5, "seed": 1}
 

@@ -13,7 +13,7 @@ from solar_tf.datasets import cards
 from solar_tf.datasets.dataset import open_files, open_named
 from solar_tf.errors import UserError
 from solar_tf.preprocessing.stage import preprocess
-from solar_tf.run.directory import read_arrays
+from solar_tf.run.files import read_arrays
 
 NUM_LABELS, NUM_FEATURES = 12, 30
 GENERATOR = np.random.default_rng(0)

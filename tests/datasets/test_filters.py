@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from solar_tf.datasets.filters import read_label_filter
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import MetricSums, inverse_propensity
-from solar_tf.run.directory import read_arrays, write_arrays
+from solar_tf.run.files import read_arrays, write_arrays
 from solar_tf.runtime.ragged import row_splits
 
 ROWS, LABELS = 7, 20

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from solar_tf.datasets.own_labels import add_own_labels, index_titles
 from solar_tf.datasets.titles import text_rows
 from solar_tf.preprocessing.stage import preprocess
-from solar_tf.run.directory import read_arrays
+from solar_tf.run.files import read_arrays
 
 TITLES = st.sampled_from(["a", "b", "B", "a b", ""])
 ROWS = st.lists(st.tuples(TITLES, st.lists(st.integers(0, 5), max_size=4)), max_size=12)

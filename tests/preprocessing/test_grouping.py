@@ -11,7 +11,8 @@ from solar_tf.preprocessing import grouping, hashing
 from solar_tf.preprocessing.features import scale_rows
 from solar_tf.preprocessing.stage import preprocess
 from solar_tf.retrieval.evaluation import infer
-from solar_tf.run.directory import open_run, read_json
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_json
 from solar_tf.run.index import load_index, open_index
 from solar_tf.training.stage import train
 

@@ -17,8 +17,10 @@ from solar_tf.datasets.vocabulary import tokenize
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import scan
 from solar_tf.preprocessing.stage import preprocess
-from solar_tf.run.directory import claim, open_run, read_arrays
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_arrays
 from solar_tf.run.index import load_index
+from solar_tf.run.locks import try_lock
 
 
 def examples(path):
@@ -153,7 +155,7 @@ def test_a_run_of_other_data_or_settings_is_refused_and_left_alone(titles, prepr
 
 
 def test_two_at_once_do_not_mix(titles, preprocessed):
-    with claim(preprocessed.paths.preprocess_claim) as free:
+    with try_lock(preprocessed.paths.preprocess_lock) as free:
         assert free
         with pytest.raises(UserError, match=r"another preprocess.py is at work"):
             preprocess(preprocessed.paths.root, open_titles(titles), small_config(), 1)

@@ -7,7 +7,7 @@ from solar_tf.baselines import baseline_class
 from solar_tf.errors import UserError
 from solar_tf.reproduce import plan
 from solar_tf.reproduce.execution import baseline_settings, commits, typed_settings
-from solar_tf.run.directory import read_json, write_json
+from solar_tf.run.files import read_json, write_json
 from solar_tf.runtime.provenance import commit
 
 

@@ -6,7 +6,7 @@ import pytest
 from conftest import SMALL, run_solar
 
 from solar_tf.reproduce import output, plan
-from solar_tf.run.directory import read_json
+from solar_tf.run.files import read_json
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from solar_tf.retrieval import forward
 from solar_tf.retrieval.forward import BlockForward, Forward, query_batches
 from solar_tf.retrieval.rankers import RankFiles
 from solar_tf.retrieval.ranking import top_buckets
-from solar_tf.run.directory import read_arrays
+from solar_tf.run.files import read_arrays
 from solar_tf.run.weights import load_weights, weight_shapes
 from solar_tf.training.model import ChunkModel
 

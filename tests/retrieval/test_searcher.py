@@ -10,7 +10,7 @@ from conftest import ROOT, stage
 from solar_tf.errors import UserError
 from solar_tf.retrieval import evaluation
 from solar_tf.retrieval.searcher import Searcher, answer
-from solar_tf.run.directory import read_arrays
+from solar_tf.run.files import read_arrays
 
 
 @pytest.fixture(scope="module")

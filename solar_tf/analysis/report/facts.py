@@ -16,7 +16,8 @@ from solar_tf.analysis.tail import by_labels
 from solar_tf.retrieval import metrics
 from solar_tf.retrieval.ranking import SCORES
 from solar_tf.retrieval.truth import true_labels
-from solar_tf.run.directory import read_config, read_json
+from solar_tf.run.files import read_json
+from solar_tf.run.manifest import read_config
 from solar_tf.run.weights import read_state
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.provenance import machine

@@ -6,14 +6,14 @@ import time
 import pytest
 from conftest import files_of, open_titles, small_config, start_stage
 
+from solar_tf.catalogue.labels import remove_labels
 from solar_tf.errors import UserError
 from solar_tf.operations.transfer import pull
 from solar_tf.preprocessing.stage import make_run
 from solar_tf.retrieval.evaluation import infer
 from solar_tf.retrieval.searcher import open_searcher
 from solar_tf.run.directory import open_run, run_directory
-from solar_tf.run.mirror import Mirror
-from solar_tf.run.store import Store
+from solar_tf.run.objects import Objects
 from solar_tf.training.stage import train
 
 STAGE_1 = ("labels", "vocab", "rows", "records", "index")
@@ -32,23 +32,6 @@ def machine(s3, tmp_path, monkeypatch):
 
 def weights(files):
     return {name: content for name, content in files.items() if name.endswith(".npy")}
-
-
-def test_a_folder_of_this_machine_is_its_own_store(tmp_path):
-    here = Mirror(tmp_path)
-    path = tmp_path / "some" / "file.txt"
-    assert not here.has(path)
-    path.parent.mkdir()
-    path.write_text("text")
-    here.publish(path)
-    here.fetch(path)
-    assert here.has(path)
-    assert here.location == str(tmp_path)
-    assert here.lost({"some/file.txt": [4, ""], "other": [1, ""]}) == ["other"]
-    assert here.facts(path.parent) == path.parent
-    assert here.stored(path.parent) == []
-    here.drop(path)
-    assert not path.exists()
 
 
 def test_all_stages_on_a_store_make_what_they_make_on_a_disk(machine, titles, trained, tmp_path):
@@ -73,20 +56,21 @@ def test_all_stages_on_a_store_make_what_they_make_on_a_disk(machine, titles, tr
             assert found[name] == expected[name], name
 
     machine("fifth")  # all is complete: nothing is done again
-    before = run_directory(url).store.sizes()
+    before = Objects(url).sizes()
     make_run(url, open_titles(titles), small_config(), 1)
     train(url, trainers=1)
     infer(url, top_buckets=(7,))
     root = run_directory(url).root
-    assert run_directory(url).store.sizes() == before
+    assert Objects(url).sizes() == before
+    assert not [*root.rglob("*.tfrecord"), *root.rglob("hidden_kernel.npy")]
+    infer(url, top_buckets=(7,), full=False)  # ranks anew, by the top buckets in the store
+    assert [*root.glob("topm/*.npz"), *root.glob("index/*.pkl")]
     assert not [*root.rglob("*.tfrecord"), *root.rglob("hidden_kernel.npy")]
 
     with pytest.raises(UserError, match="solar pull s3://bucket/stages"):
         open_run(url)
     searcher = open_searcher(url)
     assert searcher.search("topic3")[0].label == 3
-    from solar_tf.catalogue.labels import remove_labels
-
     with pytest.raises(UserError, match="the mirror of a run in a store"):
         remove_labels(searcher.run.paths.root, [3])
 
@@ -103,8 +87,8 @@ def test_another_config_is_refused_and_another_run_at_the_url_is_seen(machine, t
         open_run(url, stage=True)
     with pytest.raises(UserError, match=r"whose config.json is missing"):
         make_run(url, open_titles(titles), small_config(hidden_dim=64), 1)
-    store = Store(url)
-    store.drop([*store.sizes()])
+    objects = Objects(url)
+    objects.delete(objects.sizes())
     make_run(url, open_titles(titles), small_config(hidden_dim=64), 1)
     machine("first")
     assert open_run(url, stage=True).config.hidden_dim == 64
@@ -130,7 +114,7 @@ def test_a_damaged_object_is_named_and_made_again(machine, titles, preprocessed)
     s3.flip(f"damaged/{name}", 1000)
     with pytest.raises(UserError, match=f"s3://bucket/damaged/{name}: damaged"):
         train(url, chunks=[0])
-    Store(url).drop([name])
+    Objects(url).delete([name])
     make_run(url, open_titles(titles), small_config(), 1)
     machine("third")
     run = open_run(url, stage=True)
