@@ -11,7 +11,7 @@ import logging
 import numpy as np
 
 from solar_tf.errors import UserError
-from solar_tf.preprocessing.clusters import balanced_clusters
+from solar_tf.preprocessing.grouping import balanced_clusters
 
 EXACT_LABELS = 20_000  # up to here comparing with all is cheaper than an index
 PROBES = 24  # clusters that a query looks into

@@ -22,8 +22,8 @@ from solar_tf.baselines.interface import CORES, Baseline, Parts, Settings, in_th
 from solar_tf.baselines.search import choose_method, load_index, make_index
 from solar_tf.baselines.svm import dot, train_svms
 from solar_tf.baselines.votes import best_labels
-from solar_tf.preprocessing.clusters import balanced_clusters
 from solar_tf.preprocessing.features import scale_rows
+from solar_tf.preprocessing.grouping import balanced_clusters
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.ragged import row_splits
 

@@ -4,12 +4,11 @@ import os
 import re
 from dataclasses import replace
 
-from solar_tf.datasets.json_titles import JsonContentSource, JsonTitlesSource
 from solar_tf.datasets.matrices import NPY, ZIP, PairSource
+from solar_tf.datasets.number_text import DenseTextSource, SvmlightSource, XmlRepoSource
 from solar_tf.datasets.source import fail
-from solar_tf.datasets.sparse_text import DenseTextSource, SvmlightSource, XmlRepoSource
 from solar_tf.datasets.streams import head
-from solar_tf.datasets.titles import TitlesSource
+from solar_tf.datasets.titles import JsonContentSource, JsonTitlesSource, TitlesSource
 from solar_tf.errors import UserError
 
 FORMATS = {

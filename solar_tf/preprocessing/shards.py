@@ -11,12 +11,11 @@ import json
 
 import numpy as np
 
-from solar_tf.datasets.own_labels import add_own_labels, index_titles
-from solar_tf.datasets.source import row_of_first
+from solar_tf.datasets.source import row_of_first, tracked_blocks
+from solar_tf.datasets.titles import add_own_labels, index_titles
 from solar_tf.datasets.vocabulary import Vocabulary, bags
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import features, hashing
-from solar_tf.preprocessing.scan import shard_blocks
 from solar_tf.run import records
 from solar_tf.run.directory import write_arrays
 from solar_tf.run.index import build_index, load_index, save_index
@@ -116,7 +115,7 @@ def write_files(job, workers):
                     yield _write_index, chunk
             before = 0
             for split, source in job.sources.items():
-                for shard, block in enumerate(shard_blocks(source, bar, before)):
+                for shard, block in enumerate(tracked_blocks(source, bar, before)):
                     before += block.num_rows
                     if all(map(job.paths.has, job.shard_files(split, shard))):
                         bar.update(block.num_rows)

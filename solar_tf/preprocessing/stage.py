@@ -13,12 +13,12 @@ from importlib import metadata
 import numpy as np
 
 import solar_tf
-from solar_tf.datasets.filters import read_label_filter
-from solar_tf.datasets.source import COUNT_LIMIT
+from solar_tf.datasets.dataset import read_label_filter
+from solar_tf.datasets.source import COUNT_LIMIT, ROWS_PER_BLOCK
 from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import features
-from solar_tf.preprocessing.scan import ROWS_PER_SHARD, scan
+from solar_tf.preprocessing.scan import scan
 from solar_tf.preprocessing.shards import Job, write_files
 from solar_tf.run.checksums import file_facts, verify
 from solar_tf.run.directory import (
@@ -253,7 +253,7 @@ def _report(run, duration):
 
 def _needs(dataset):
     """Bytes that all processes need together, and each worker: as far as the first rows tell."""
-    rows = dataset.train.parse(next(dataset.train.blocks(ROWS_PER_SHARD)))
+    rows = dataset.train.parse(next(dataset.train.blocks(ROWS_PER_BLOCK)))
     text = sum(len(title) + 100 for title in rows.texts or ())
     arrays = (rows.labels, rows.features, rows.values, rows.dense)
     parsed = text + sum(array.nbytes for array in arrays if array is not None)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
 from solar_tf.datasets.filters import read_label_filter
+
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import MetricSums, inverse_propensity
 from solar_tf.run.directory import read_arrays, write_arrays

@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 from conftest import open_titles
-
 from solar_tf.datasets.head import Head
 
 

@@ -5,8 +5,8 @@ import pytest
 from conftest import open_titles, small_config, stage, write_titles
 from hypothesis import given
 from hypothesis import strategies as st
-
 from solar_tf.datasets.own_labels import add_own_labels, index_titles
+
 from solar_tf.datasets.titles import text_rows
 from solar_tf.preprocessing.stage import preprocess
 from solar_tf.run.directory import read_arrays

@@ -3,7 +3,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from solar_tf.preprocessing.clusters import balanced_clusters
 
 
