@@ -5,15 +5,14 @@ import subprocess
 import sys
 import termios
 import time
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
 from solar_tf.runtime.console import say, seconds, size, table
 
-ROOT = Path(__file__).parent.parent
 COUNT = """
 import time
 from solar_tf.runtime.console import progress, say

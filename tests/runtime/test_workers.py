@@ -12,13 +12,14 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from solar_tf.errors import UserError
 from solar_tf.runtime.workers import TRIES, run_tasks, started_ahead
 
-ROOT = Path(__file__).parent.parent
-
 # Tasks, for workers to import.
+
+kept = ready = None
 
 
 def square_slowly(task):
@@ -55,23 +56,18 @@ def keep(*values):
     kept = (os.getpid(), *values)
 
 
-def look(task):
-    time.sleep(0.1)
-    return os.getpid(), kept
-
-
 def get_ready():
     global ready
     ready = True
 
 
-def refuse_to_get_ready():
-    raise UserError("no kernels: get some")
-
-
-def readiness(task):
+def look(task):
     time.sleep(0.1)
     return os.getpid(), ready, kept
+
+
+def refuse(*reason):
+    raise UserError(f"no {reason[0] if reason else 'kernels'}: get one")
 
 
 class Reluctant:
@@ -92,9 +88,9 @@ def get_ready_to_be_told_twice():
     time.sleep(60)
 
 
-def process_of(task):
-    time.sleep(0.1)
-    return os.getpid()
+def nap(task):
+    time.sleep(task)
+    return os.getpid(), task
 
 
 def large(task):
@@ -114,10 +110,6 @@ def lose(task):
     return lambda: task  # cannot be pickled
 
 
-def refuse(*reason):
-    raise UserError(f"no {reason[0]}: get one")
-
-
 class Unportable(Exception):
     def __init__(self, first, second):
         super().__init__(first)
@@ -125,16 +117,6 @@ class Unportable(Exception):
 
 def raise_unportable(task):
     raise Unportable(task, 2)
-
-
-def sleep(task):
-    time.sleep(task)
-    return task
-
-
-def sleep_and_tell(task):
-    time.sleep(task)
-    return os.getpid(), task
 
 
 def heavy_modules(task):
@@ -191,36 +173,24 @@ def test_workers_start_while_later_tasks_are_still_in_the_making():
 
 
 def test_a_long_task_holds_up_no_other():
-    """A free worker takes the next task, whoever would have been next in turn."""
-    results = run_tasks(sleep_and_tell, [5.0, 1.1, 1.1], 2)
+    """A free worker takes the next task, even if another would have been next in turn."""
+    results = run_tasks(nap, [5.0, 1.1, 1.1], 2)
     first, *others = [process for process, _ in results]
     assert first not in others
 
 
-def test_one_worker_is_this_process():
-    assert list(run_tasks(process_of, range(3), 1)) == [os.getpid()] * 3
-
-
-def test_several_workers_are_other_processes():
-    processes = set()
-    results = run_tasks(process_of, range(300), 2)
-    while len(processes) < 2:  # one may start much later than the other
-        processes.add(next(results))
-    processes.update(itertools.islice(results, 4))
-    results.close()
-    assert len(processes) == 2
-    assert os.getpid() not in processes
-
-
 @pytest.mark.parametrize("workers", [1, 2])
-def test_each_worker_is_initialized(workers):
+def test_each_worker_is_initialized_and_one_alone_is_this_process(workers):
     results = run_tasks(look, range(300), workers, keep, ("a", 2))
     processes = set()
-    while len(processes) < workers:
-        process, seen = next(results)
+    while len(processes) < workers:  # one may start much later than the other
+        process, _, seen = next(results)
         assert seen == (process, "a", 2)
         processes.add(process)
+    processes.update(process for process, *_ in itertools.islice(results, 4))
     results.close()
+    assert len(processes) == workers
+    assert (os.getpid() in processes) == (workers == 1)
 
 
 def test_workers_start_without_tensorflow():
@@ -231,7 +201,7 @@ def test_workers_started_ahead_get_ready_and_then_do_the_work():
     with started_ahead(2, get_ready):
         ahead = {child.pid for child in multiprocessing.active_children()}
         assert len(ahead) == 2
-        found = list(run_tasks(readiness, range(4), 2, keep, ("a",)))
+        found = list(run_tasks(look, range(4), 2, keep, ("a",)))
     assert {process for process, _, _ in found} <= ahead
     assert {(ready, kept[1:]) for _, ready, kept in found} == {(True, ("a",))}
 
@@ -261,9 +231,12 @@ def test_a_worker_told_to_end_at_a_bad_moment_ends_in_silence(prepare, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_failure_in_getting_ready_is_told():
-    with started_ahead(2, refuse_to_get_ready), pytest.raises(UserError, match="no kernels"):
+def test_the_true_error_of_a_start_arrives():
+    with started_ahead(2, refuse), pytest.raises(UserError, match="no kernels: get one"):
         list(run_tasks(square_slowly, range(4), 2))
+    with pytest.raises(UserError) as caught:
+        list(run_tasks(look, range(4), 2, refuse, ("GPU",)))
+    assert str(caught.value) == "no GPU: get one"
 
 
 def test_a_killed_worker_is_named_and_replaced_and_no_result_lost(tmp_path, capsys):
@@ -303,8 +276,8 @@ def test_an_error_of_the_task_generator_arrives_unchanged(workers):
 
 
 def test_an_early_end_leaves_no_processes():
-    results = run_tasks(process_of, itertools.count(), 2)
-    process = next(results)
+    results = run_tasks(nap, itertools.repeat(0.1), 2)
+    process, _ = next(results)
     assert is_alive(process)
     results.close()
     assert multiprocessing.active_children() == []
@@ -324,12 +297,6 @@ def test_a_worker_killed_in_the_middle_of_a_message_is_replaced(tmp_path):
     assert (tmp_path / "a").exists()
 
 
-def test_the_true_error_of_an_initializer_arrives():
-    with pytest.raises(UserError) as caught:
-        list(run_tasks(look, range(4), 2, refuse, ("GPU",)))
-    assert str(caught.value) == "no GPU: get one"
-
-
 def test_results_and_errors_that_cannot_be_sent_are_errors_with_their_traceback():
     with pytest.raises(Exception, match="pickle") as caught:
         list(run_tasks(lose, [1], 2))
@@ -339,25 +306,22 @@ def test_results_and_errors_that_cannot_be_sent_are_errors_with_their_traceback(
 
 
 def test_a_worker_that_hangs_is_named_and_left_alone(capsys):
-    assert list(run_tasks(sleep, [1.0, 0.0], 2, patience=0.3)) == [1.0, 0.0]
+    assert [task for _, task in run_tasks(nap, [1.0, 0.0], 2, patience=0.3)] == [1.0, 0.0]
     said = capsys.readouterr().out
     assert re.search(r"worker \d+ has been at one task for 0 minutes: if it hangs, kill it", said)
 
 
 SCRIPT = """
-import os, signal, sys, time
+import os, signal, sys
+from runtime.test_workers import nap
 from solar_tf.runtime.workers import run_tasks
-
-def process(task):
-    time.sleep(0.2)
-    return os.getpid()
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
-    results = run_tasks(process, range(1000), 2)
+    results = run_tasks(nap, [0.2] * 1000, 2)
     workers = set()
     while len(workers) < 2:
-        workers.add(next(results))
+        workers.add(next(results)[0])
     try:
         print(*workers, flush=True)
         list(results)
@@ -375,7 +339,7 @@ def parent(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
         start_new_session=True,
     ) as process:
         yield process
