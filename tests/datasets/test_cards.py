@@ -103,6 +103,7 @@ def test_the_embedded_dataset_is_as_its_card_says():
         assert rows.num_unlabelled == rows.num_duplicate_labels == rows.num_featureless == 0
         num_labels, num_rows = num_labels + len(rows.labels), num_rows + len(rows)
     assert num_labels / num_rows == pytest.approx(counts["labels_per_query"], abs=0.01)
+    assert counts["test"] / num_rows == pytest.approx(0.15, abs=0.005)
 
 
 def test_the_installed_card_comes_before_the_checkout(card_folder):
