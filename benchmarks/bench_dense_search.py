@@ -2,7 +2,7 @@
 
     python benchmarks/bench_dense_search.py --run RUN [--model dssm]
 
-Reads the model that `python -m solar_tf.baselines dssm --run RUN` has saved. For each way of
+Reads the model that `solar baseline dssm --run RUN` has saved. For each way of
 searching: P@1, Recall@100, the share of the exact top 100 that it finds, milliseconds of a query
 in blocks and alone on all cores, and the seconds that building the index took.
 """

@@ -43,16 +43,8 @@ WORDS = 150_000
 @contextlib.contextmanager
 def serving(root):
     """`solar serve` in a process of its own; yields its address and the seconds it took."""
-    command = [
-        sys.executable,
-        "-m",
-        "solar_tf.cli.solar",
-        "serve",
-        str(root),
-        "--port=0",
-        "--rate=0",
-    ]
-    command += [f"--num-chunks={len(open_run(root).trained_chunks())}"]
+    command = [sys.executable, "-m", "solar_tf", "serve", str(root), "--port=0", "--rate=0"]
+    command += [f"--num_chunks={len(open_run(root).trained_chunks())}"]
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
     started = time.perf_counter()
     process = subprocess.Popen(

@@ -74,7 +74,6 @@ class Stages:
 
         # Small enough for several shards, several checkpoints of an epoch and several blocks.
         source.ROWS_PER_BLOCK = 100
-        training.CHECK_EVERY = 5
         evaluation.BATCH_SIZE = 40
         names = ("train", "test", "labels")
         config = SolarConfig(**SETTINGS)

@@ -63,6 +63,13 @@ def stage(program, *flags, check=True, **options):
     return done
 
 
+def run_solar(*arguments, **options):
+    """Run the `solar` command as a user does; returns the finished process."""
+    command = [sys.executable, "-m", "solar_tf", *map(str, arguments)]
+    env = os.environ | {"PYTHONPATH": str(ROOT)} | options.pop("env", {})
+    return subprocess.run(command, capture_output=True, text=True, env=env, **options)
+
+
 def start_stage(program, *flags, env=None):
     """Start a stage program in the background."""
     command = [sys.executable, ROOT / program / f"{program}.py", *map(str, flags)]

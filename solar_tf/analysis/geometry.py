@@ -1,23 +1,12 @@
-"""Load and geometry of a run's label vectors, measured beside what the paper derives (§3.1, §3.3).
+"""Load and geometry of a run's label vectors, beside what the paper derives (§3.1, §3.3)."""
 
-    python -m solar_tf.analysis.geometry RUN              a report as text
-    python -m solar_tf.analysis.geometry RUN --json       the same facts for programs
-
-The inverted indexes are said to be load-balanced, the label vectors near-orthogonal, the search
-cheap and the labels' memory small: each claim gets its measured figure. Queries count once
-infer.py has run.
-"""
-
-import json
 import math
 
 import numpy as np
 
-from solar_tf.cli.programs import errors_explained, program
-from solar_tf.errors import UserError
-from solar_tf.run.directory import open_run, read_arrays, read_json
+from solar_tf.run.directory import read_arrays, read_json
 from solar_tf.run.index import load_balance, load_index
-from solar_tf.runtime.console import say, size, table
+from solar_tf.runtime.console import size, table
 
 PAIRS = 1_000_000  # sampled for the overlap
 TOP_BUCKETS = (100, 50, 25)  # m, where infer.py has not run
@@ -260,22 +249,3 @@ def _render_queries(facts):
 
 def _number(value):
     return "-" if value is None else f"{value:,.0f}"
-
-
-def main(arguments=None):
-    """The program; a UserError becomes one line and exit code 1."""
-    parser = program("solar_tf.analysis.geometry", __doc__)
-    parser.add_argument("run", metavar="RUN", help="a run directory after preprocess.py")
-    parser.add_argument("--json", action="store_true", help="print the facts as JSON")
-    parser.add_argument("--pairs", type=int, default=PAIRS, help="pairs of labels to sample")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    args = parser.parse_args(arguments)
-    with errors_explained():
-        if args.pairs < 1 or args.seed < 0:
-            raise UserError("--pairs must be above 0, and --seed not below")
-        facts = measure(open_run(args.run), args.pairs, args.seed)
-        say(json.dumps(facts, indent=2) if args.json else render(facts))
-
-
-if __name__ == "__main__":
-    main()

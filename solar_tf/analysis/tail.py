@@ -1,24 +1,12 @@
-"""Frequent and rare: where the hits of any model on a run come from.
-
-    python -m solar_tf.analysis.tail RUN              tables, one line for each model
-    python -m solar_tf.analysis.tail RUN --json       the same figures for programs
-
-By the frequency of labels: those that training never saw (zero-shot, which §5.1 promises and
-does not show), then tenths of the others. By the frequency of the query's words: the frequent and
-the infrequent half of the test queries (appendix D). Models are SOLAR's rows of predictions.npz
-and every baseline of the run.
-"""
-
-import json
+"""Frequent and rare: where the hits of any model on a run come from."""
 
 import numpy as np
 
 from solar_tf.baselines.inputs import load_data
-from solar_tf.cli.programs import errors_explained, program
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import evaluate, hits, without_pairs
 from solar_tf.run.directory import open_run, read_arrays
-from solar_tf.runtime.console import say, table
+from solar_tf.runtime.console import table
 from solar_tf.runtime.ragged import row_splits
 
 KS = (1, 5, 10)
@@ -96,7 +84,7 @@ def rankings(run):
             if name.endswith("_ids"):
                 yield f"SOLAR {name.removesuffix('_ids').replace('_', ' ')}{suffix}", ids
     for path in sorted(run.paths.baseline("NAME").parent.glob("*/predictions.npz")):
-        yield path.parent.name, read_arrays(path, "python -m solar_tf.baselines")["ids"]
+        yield path.parent.name, read_arrays(path, "solar baseline")["ids"]
 
 
 def measure(root):
@@ -173,18 +161,3 @@ def render(facts):
         ]
         parts.append(f"\nBy the frequency of the query's words\n\n{table(header, rows)}")
     return "\n".join(parts)
-
-
-def main(arguments=None):
-    """The program; a UserError becomes one line and exit code 1."""
-    parser = program("solar_tf.analysis.tail", __doc__)
-    parser.add_argument("run", metavar="RUN", help="a run with predictions")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    args = parser.parse_args(arguments)
-    with errors_explained():
-        facts = measure(args.run)
-        say(json.dumps(facts, indent=2) if args.json else render(facts))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """The paper's competitors (Tables 1 to 3), one module each, behind one interface.
 
-    python -m solar_tf.baselines parabel --run RUN
+    solar baseline parabel --run RUN
 
 A baseline's module is imported when it is named, so that those without TensorFlow start fast.
 """

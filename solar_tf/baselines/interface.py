@@ -20,7 +20,7 @@ from solar_tf.errors import UserError
 from solar_tf.run.directory import read_arrays, read_json, write_arrays, write_json
 from solar_tf.runtime.console import progress
 
-COMMAND = "python -m solar_tf.baselines"
+COMMAND = "solar baseline"
 CORES = len(os.sched_getaffinity(0))
 
 

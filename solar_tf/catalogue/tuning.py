@@ -1,16 +1,12 @@
 """Fine-tune the chunks on new rows, with some of the old ones so that nothing is forgotten.
 
-    python -m solar_tf.catalogue.tuning RUN rows.txt --epochs 3 --replay 4
-
-Rows are those of training, `label,label<TAB>text`, or any format of docs/data.md; their labels may
-be ones that were added to the catalogue. Each chunk goes on from its weights (§3.2) with a small
-learning rate. The tuned weights lie beside the trained ones, and take their place in searches and
-in infer.py when all of them are there; the run as it was trained is not touched.
+The tuned weights lie beside the trained ones, which stay as they are, and are used when complete.
 """
+
+import functools
 
 import numpy as np
 
-from solar_tf.cli.programs import errors_explained, program
 from solar_tf.datasets.formats import open_source
 from solar_tf.datasets.source import concatenate
 from solar_tf.datasets.vocabulary import Vocabulary
@@ -21,10 +17,9 @@ from solar_tf.run.changes import changing, use_tuned
 from solar_tf.run.directory import atomic_folder, open_run, read_arrays
 from solar_tf.run.files import discard
 from solar_tf.run.index import open_index
-from solar_tf.run.weights import NAMES, load_weights, not_finite, save_weights, weight_shapes
-from solar_tf.runtime.console import progress, say, table
-from solar_tf.runtime.devices import load_tensorflow
-from solar_tf.runtime.ragged import row_splits
+from solar_tf.run.weights import not_finite, save_weights
+from solar_tf.runtime.console import progress
+from solar_tf.runtime.ragged import take_rows
 
 EPOCHS, REPLAY, LEARNING_RATE = 3, 4.0, 5e-4
 
@@ -37,6 +32,22 @@ class Rows:
 
     def __len__(self):
         return len(self.labels[0]) - 1
+
+
+def read_rows(root, path):
+    """X and Y for `tune`, from a file of rows of the run's own kind."""
+    run, source = open_run(root), open_source(path)
+    if source.kind != run.dataset["kind"]:
+        raise UserError(f"{path}: {source.kind} rows, for a run of {run.dataset['kind']}")
+    rows = concatenate(source.parse(block) for block in source.blocks(10_000))
+    X = rows.texts
+    if X is None:
+        import scipy.sparse
+
+        shape = len(rows), run.dataset["num_features"]
+        arrays = rows.values, rows.features, rows.feature_splits
+        X = scipy.sparse.csr_matrix(arrays, shape=shape)
+    return X, (rows.label_splits, rows.labels)
 
 
 def tune(root, X, Y, epochs=EPOCHS, replay=REPLAY, learning_rate=LEARNING_RATE, seed=0):
@@ -63,9 +74,7 @@ def tune(root, X, Y, epochs=EPOCHS, replay=REPLAY, learning_rate=LEARNING_RATE, 
         discard(run.paths.tuned(number))
         with progress(len(chunks) * epochs * len(rows), "tuning", "row") as bar:
             for chunk in chunks:
-                weights = _tune_chunk(
-                    run, changes, chunk, rows, epochs, learning_rate, seed, bar.update
-                )
+                weights = _tune_chunk(run, changes, chunk, rows, epochs, learning_rate, seed, bar)
                 if bad := not_finite(weights):
                     raise UserError(
                         f"chunk {chunk}: {' and '.join(bad)} hold NaN or Inf: use a smaller "
@@ -98,18 +107,11 @@ def _old_rows(run, count, seed):
         size = len(arrays["label_splits"]) - 1
         here = chosen[(chosen >= first) & (chosen < first + size)] - first
         first += size
-        splits, places = _pick(arrays["feature_splits"], here)
+        splits, places = take_rows(arrays["feature_splits"], here)
         features = splits, arrays["features"][places], arrays["values"][places]
-        splits, places = _pick(arrays["label_splits"], here)
+        splits, places = take_rows(arrays["label_splits"], here)
         pieces.append(Rows(*features, splits, arrays["labels"][places]))
     return pieces
-
-
-def _pick(splits, rows):
-    """The CSR splits of some rows, and the places of their entries."""
-    counts = np.diff(splits)[rows]
-    new = row_splits(counts)
-    return new, np.arange(new[-1]) + np.repeat(splits[rows] - new[:-1], counts)
 
 
 def _join(rows, others):
@@ -121,76 +123,51 @@ def _join(rows, others):
     return Rows(*join([p.features for p in pieces]), *join([p.labels for p in pieces]))
 
 
-def _tune_chunk(run, changes, chunk, rows, epochs, learning_rate, seed, report):
+def _tune_chunk(run, changes, chunk, rows, epochs, learning_rate, seed, bar):
     """The weights of one chunk after some epochs on the rows, by name."""
     import tensorflow as tf
 
-    from solar_tf.training.model import ChunkModel
+    from solar_tf.training.model import open_chunk
+    from solar_tf.training.optimizer import LinearDecay
+    from solar_tf.training.trainer import ShowProgress
 
-    config = run.config
-    shapes = weight_shapes(config, run.input_dim)
-    weights = load_weights(changes.weights(run, chunk), shapes, mapped=True)
-    model = ChunkModel(config, run.input_dim, chunk, weights=weights)
-    model.make_moments()
+    size = run.config.batch_size
+    steps = -(-len(rows) // size)
+    model = open_chunk(run, chunk, changes.weights(run, chunk))
+    model.compile_adam(LinearDecay(learning_rate, epochs * steps))
+    batches = functools.partial(_batches, run, changes, chunk, rows, epochs, seed)
+    shapes = {"values": tf.TensorSpec([None], tf.float32)}
+    integers = ("ids", "row_splits", "buckets", "bucket_splits")
+    shapes |= {name: tf.TensorSpec([None], tf.int32) for name in integers}
+    dataset = tf.data.Dataset.from_generator(batches, output_signature=shapes)
+    model.fit(
+        dataset.apply(tf.data.experimental.assert_cardinality(epochs * steps)),
+        callbacks=[ShowProgress(bar, size)],
+        shuffle=False,
+        verbose=0,
+    )
+    return {name: weight.numpy() for name, weight in model.weights_by_name().items()}
+
+
+def _batches(run, changes, chunk, rows, epochs, seed):
+    """The batches of all epochs, each in an order of its own (§3.2)."""
     splits, ids, values = rows.features
-    hashed = hashing.hash_ids(ids, run.seeds[chunk], config.feature_dim)
+    hashed = hashing.hash_ids(ids, run.seeds[chunk], run.config.feature_dim)
     splits, ids, values = hashing.hash_features(splits, hashed, values)
     buckets = open_index(run, chunk).label_buckets()
     buckets = np.concatenate([buckets, changes.buckets[chunk]])
     target_splits, targets = hashing.or_targets(rows.labels[0], buckets[rows.labels[1]])
     generator = np.random.default_rng([seed, 2, chunk])
-    steps = epochs * -(-len(rows) // config.batch_size)
-    step = 0
     for _ in range(epochs):
         order = generator.permutation(len(rows))
-        for start in range(0, len(rows), config.batch_size):
-            batch = order[start : start + config.batch_size]
-            row_splits, places = _pick(splits, batch)
-            bucket_splits, target_places = _pick(target_splits, batch)
-            arrays = {
+        for start in range(0, len(rows), run.config.batch_size):
+            batch = order[start : start + run.config.batch_size]
+            row_splits, places = take_rows(splits, batch)
+            bucket_splits, target_places = take_rows(target_splits, batch)
+            yield {
                 "ids": ids[places],
                 "values": values[places],
                 "row_splits": row_splits.astype(np.int32),
                 "buckets": targets[target_places],
                 "bucket_splits": bucket_splits.astype(np.int32),
             }
-            tensors = {name: tf.constant(array) for name, array in arrays.items()}
-            model.train_batch(tensors, tf.constant(learning_rate * (1 - step / steps), tf.float32))
-            step += 1
-            report(len(batch))
-    return {name: model.state()[name].numpy() for name in NAMES}
-
-
-def main(arguments=None):
-    """Run the program; a UserError becomes one line and exit code 1."""
-    parser = program("solar_tf.catalogue.tuning", __doc__)
-    parser.add_argument("run", metavar="RUN", help="a trained run")
-    parser.add_argument("rows", metavar="ROWS", help="a file of new rows")
-    parser.add_argument("--epochs", type=int, default=EPOCHS, help=f"[{EPOCHS}]")
-    text = f"training rows learned from again, for each new one [{REPLAY:g}]"
-    parser.add_argument("--replay", type=float, default=REPLAY, help=text)
-    parser.add_argument("--learning_rate", type=float, default=LEARNING_RATE,
-                        help=f"at the start; falls to zero [{LEARNING_RATE:g}]")  # fmt: skip
-    args = parser.parse_args(arguments)
-    with errors_explained():
-        run = open_run(args.run)
-        source = open_source(args.rows)
-        if source.kind != run.dataset["kind"]:
-            raise UserError(f"{args.rows}: {source.kind} rows, for a run of {run.dataset['kind']}")
-        rows = concatenate(source.parse(block) for block in source.blocks(10_000))
-        X = rows.texts
-        if X is None:
-            import scipy.sparse
-
-            shape = len(rows), run.dataset["num_features"]
-            arrays = rows.values, rows.features, rows.feature_splits
-            X = scipy.sparse.csr_matrix(arrays, shape=shape)
-        load_tensorflow()
-        Y = rows.label_splits, rows.labels
-        count = tune(args.run, X, Y, args.epochs, args.replay, args.learning_rate)
-        say(table(("tuned", args.run), [("new rows", len(rows)), ("old rows", count - len(rows))]))
-        say(f"\nNext: infer.py --run {args.run}")
-
-
-if __name__ == "__main__":
-    main()

@@ -72,7 +72,7 @@ class Card:
             reason = self.content.get("unpublished", "its card names no files")
             raise UserError(
                 f"dataset {self.name}: {reason}: name your own files with --train and --test, or "
-                "make some of its size with python -m solar_tf.datasets synthesize"
+                "make some of its size with solar synthesize"
             )
         if "train" not in roles or not roles.keys() <= set(ROLES):
             known = ", ".join(ROLES)

@@ -237,7 +237,7 @@ def _card(folder, recipe, format, files, facts):
     return {
         "name": folder.name,
         "title": f"synthetic data with planted labels, {recipe.rows:,} rows",
-        "built_by": "python -m solar_tf.datasets synthesize",
+        "built_by": "solar synthesize",
         "licence": "none: it is made of random numbers",
         "format": "pair" if format == "dense" else format,
         "files": files,

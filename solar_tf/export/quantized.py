@@ -16,18 +16,9 @@ from solar_tf.run.directory import RunDirectory, atomic_folder, open_run, read_j
 from solar_tf.run.weights import NAMES, load_weights, read_state, save_weights, weight_shapes
 from solar_tf.runtime.console import progress, say, size, table
 
-HELP = {"quantized": "a smaller run, for searching: weights in float16 or int8"}
 
-
-def add_arguments(parser):
-    parser.add_argument("run", metavar="RUN", help="a trained run")
-    parser.add_argument("out", metavar="FOLDER", help="the run to make; must not exist")
-    parser.add_argument("--precision", choices=precision.PRECISIONS[1:], default="int8")
-
-
-def export(target, run, out, precision="int8"):
+def export(run, out, precision="int8"):
     """Make the run `out` from `run`."""
-    del target
     source, copy = open_run(run), RunDirectory(Path(out))
     chunks = source.choose_chunks()
     if copy.root.exists():

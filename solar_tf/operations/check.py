@@ -1,14 +1,5 @@
-"""Verify a whole run: every file that carries a checksum, whatever was verified before.
+"""Verify a whole run: every file that carries a checksum, whatever was verified before."""
 
-    python -m solar_tf.run.directory check RUN
-
-Prints one line for each damaged file, with the stage that rebuilds it, and ends with code 1 if
-there is any.
-"""
-
-import sys
-
-from solar_tf.cli.programs import errors_explained
 from solar_tf.errors import UserError
 from solar_tf.retrieval.label_table import read_attributes
 from solar_tf.run.changes import COMMAND, read_delta
@@ -18,9 +9,9 @@ from solar_tf.run.files import verify_arrays
 from solar_tf.run.index import load_index
 from solar_tf.run.records import verify_records
 from solar_tf.run.weights import load_weights, read_state, verify_weights, weight_shapes
-from solar_tf.runtime.console import progress, say, size, table
+from solar_tf.runtime.console import progress
 
-STAGES = ("preprocess.py", "train.py", "infer.py", "python -m solar_tf.baselines", COMMAND)
+STAGES = ("preprocess.py", "train.py", "infer.py", "solar baseline", COMMAND)
 
 
 class Report:
@@ -154,29 +145,3 @@ def _changed(run):
 
 def _attributes(run):
     read_attributes(run, read_delta(run, remember=False))
-
-
-def _print(report):
-    rows = []
-    for stage in STAGES:
-        files = [path for path, of in report.seen.items() if of == stage and path.is_file()]
-        if files:
-            rows.append((stage, len(files), size(sum(path.stat().st_size for path in files))))
-    say(table(("stage", "files", str(report.root)), rows))
-    others, leftovers = report.others()
-    if others:
-        say(f"\n{len(others)} files without a checksum, such as {others[0]}")
-    if leftovers:
-        say(f"\n{len(leftovers)} temporary files of processes at work, or killed")
-    say(f"\n{len(report.problems) or 'nothing'} damaged")
-    for problem in report.problems:
-        print(f"error: {problem}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] != "check":
-        sys.exit("usage: python -m solar_tf.run.directory check RUN")
-    with errors_explained():
-        report = check(sys.argv[2])
-        _print(report)
-    sys.exit(bool(report.problems))

@@ -6,13 +6,13 @@ scaled by the number of operations, where it does not.
 
 import dataclasses
 import functools
-import itertools
 import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -28,7 +28,7 @@ from solar_tf.runtime.devices import load_tensorflow
 from solar_tf.runtime.memory import available_memory
 from solar_tf.runtime.workers import run_tasks
 from solar_tf.training.batches import read_batches
-from solar_tf.training.model import ChunkModel, inputs_of
+from solar_tf.training.model import ChunkModel, inputs_of, probability_function
 from solar_tf.training.sizes import training_bytes
 
 QUERIES = 1000  # of a forward pass
@@ -114,14 +114,31 @@ def narrow(config, shrink):
 def _time_steps(config, input_dim, dense, sources, chunk):
     """Mean seconds of a step, from records as in stage 2."""
     model = ChunkModel(config, input_dim, chunk, dense=dense)
-    model.make_moments()
-    rate = tf.constant(1e-3)
-    options = {"batch_size": config.batch_size, "seed": chunk, **sources}
-    epochs = (read_batches(**options, epoch=epoch) for epoch in itertools.count())
-    batches = itertools.chain.from_iterable(epochs)
+    model.compile_adam(1e-3)
+    batches = read_batches(**sources, batch_size=config.batch_size, seed=chunk).repeat()
     # All the time there is: other trainers, which take their share of the machine, begin later.
-    times = _seconds(lambda: float(model.train_batch(next(batches), rate)))
-    return float(np.mean(times))  # now and then a step takes long, and all of them add up
+    clock = StepClock(MEASURE_SECONDS)
+    model.fit(batches, callbacks=[clock], shuffle=False, verbose=0)
+    return float(np.mean(clock.times))  # now and then a step takes long, and all of them add up
+
+
+class StepClock(keras.callbacks.Callback):
+    """Times the steps of `fit` after the first, which is traced, and stops it when time is up."""
+
+    def __init__(self, most_seconds):
+        super().__init__()
+        self.most_seconds, self.times = most_seconds, []
+
+    def on_train_begin(self, logs=None):
+        self.end = time.perf_counter() + self.most_seconds
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.began = time.perf_counter()
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch >= self.model.steps_per_execution:
+            self.times.append((time.perf_counter() - self.began) / self.model.steps_per_execution)
+        self.model.stop_training = len(self.times) >= 3 and time.perf_counter() > self.end
 
 
 def measure_queries(config, input_dim, dense, batch, num_queries):
@@ -133,7 +150,9 @@ def measure_queries(config, input_dim, dense, batch, num_queries):
     shrink = 1
     while 4 * count_parameters(narrow(config, shrink), input_dim) > 0.5 * available_memory():
         shrink *= 2
-    model = ChunkModel(narrow(config, shrink), input_dim, 0, dense=dense)
+    small = narrow(config, shrink)
+    weights = ChunkModel(small, input_dim, dense=dense).weights_by_name()
+    scores = probability_function(small, input_dim, dense)
     batch = _of_size(batch, QUERIES)
     inputs = {name: tf.constant(array) for name, array in inputs_of(batch).items()}
     m = min(100, config.num_buckets)
@@ -147,7 +166,7 @@ def measure_queries(config, input_dim, dense, batch, num_queries):
             yield number
 
     def work(_):
-        return timed_pass(lambda batch: model.probabilities(batch).numpy(), inputs, m)[-1]
+        return timed_pass(lambda batch: scores(batch, weights).numpy(), inputs, m)[-1]
 
     with ThreadPoolExecutor(forward.STREAMS) as pool:
         spent = list(in_streams(work, numbers(), pool))
@@ -199,14 +218,3 @@ def _likely_queries(generator, bucket_sizes, m):
     # Of trained chunks, probabilities fall by about this power of their place (books).
     values = generator.uniform(0.05, 0.5, (DIFFERENT, 1)) / np.arange(1, m + 1) ** 0.75
     return np.stack(buckets).astype(np.int32), values.astype(np.float32)
-
-
-def _seconds(function):
-    """Of calls after the first, which compiles, for MEASURE_SECONDS."""
-    function()
-    times, started = [], time.perf_counter()
-    while len(times) < 3 or time.perf_counter() - started < MEASURE_SECONDS:
-        began = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - began)
-    return times

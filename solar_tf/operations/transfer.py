@@ -1,23 +1,14 @@
-"""Copy a whole run between a folder and a store (docs/distributed.md).
+"""Copy a whole run between a folder and a store (docs/distributed.md)."""
 
-    python -m solar_tf.operations.transfer pull s3://bucket/run FOLDER     and verify it
-    python -m solar_tf.operations.transfer push FOLDER s3://bucket/run     what is complete
-
-Killed on the way, they go on when they are run again. A folder that holds another run is refused,
-and so is a URL that does.
-"""
-
-import sys
 from pathlib import Path
 
-from solar_tf.cli.programs import errors_explained, program
 from solar_tf.errors import UserError
 from solar_tf.operations.check import check
 from solar_tf.run.checksums import MEMORY
 from solar_tf.run.directory import TEMPORARY, RunDirectory, open_run
 from solar_tf.run.store import CONFIG, FOLDERS, Store
 from solar_tf.run.urls import url_of
-from solar_tf.runtime.console import progress, say
+from solar_tf.runtime.console import progress
 
 LEFT_OUT = ("scratch", "facts", "tensorboard")  # of one machine only
 
@@ -93,25 +84,3 @@ def _each(what, names, paths, copy):
         for name in sorted(names, key=order):
             copy(name)
             bar.update()
-
-
-def main(arguments=None):
-    parser = program("solar_tf.operations.transfer", __doc__)
-    parser.add_argument("direction", choices=("pull", "push"))
-    parser.add_argument("source", metavar="FROM", help="a URL to pull from, or a run's folder")
-    parser.add_argument("target", metavar="TO", help="a folder, or a URL to push to")
-    options = parser.parse_args(arguments)
-    with errors_explained():
-        if options.direction == "push":
-            count = push(options.source, options.target)
-            say(f"{count} files and chunks of {options.source} are at {options.target}")
-            return 0
-        report = pull(options.source, options.target)
-        for problem in report.problems:
-            print(f"error: {problem}", file=sys.stderr)
-        say(f"{options.target}: {len(report.seen)} files verified")
-        return bool(report.problems)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -141,7 +141,7 @@ def render_page(outcomes, folder, dataset):
         )
         sections.append(("methods", "Methods", shown))
     sections.append(("machine", "Machine", _machine(on)))
-    footer = f"Made by solar_tf.reproduce on {on['date']}, commit {on['commit'] or 'unknown'}."
+    footer = f"Made by solar reproduce on {on['date']}, commit {on['commit'] or 'unknown'}."
     title = f"SOLAR's tables on {dataset.name}"
     return page(title, "The paper's tables with ours beside them.", sections, footer)
 

@@ -1,12 +1,9 @@
 """The run directory: opening a run, its config and its manifest; its paths are in `paths`.
 
 The run directory is the contract between the stages (docs/run_directory.md). A
-file in it exists only when it is complete, and has a checksum.
-
-    python -m solar_tf.run.directory check RUN     verifies a whole run
+file in it exists only when it is complete, and has a checksum: `solar check RUN` verifies all.
 """
 
-import runpy
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -173,7 +170,3 @@ def open_run(root, stage=False):
     verify(paths.root, used_whole, "delete it and run preprocess.py again")
     seeds = tuple(content["seeds"])
     return Run(paths, content["config"], content["dataset"], seeds, summary, files)
-
-
-if __name__ == "__main__":
-    runpy.run_module("solar_tf.operations.check", run_name="__main__")  # that knows every artifact

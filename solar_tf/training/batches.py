@@ -1,25 +1,19 @@
-"""Training and test batches from the TFRecord files that `solar_tf.run.records` writes.
+"""Training and test batches from TFRecord files (§3.2), with tf.data.
 
-Blocks of rows are read, and batches of them decoded, by threads that are ahead of who takes them:
-a batch costs a thousandth of its training step (benchmarks/bench_records.py).
+Serialised rows are batched first and parsed as a whole: one call of `tf.io.parse_example`
+for a thousand rows costs a small part of a thousand calls (benchmarks/bench_records.py).
 """
 
-import collections
-import itertools
-from concurrent.futures import ThreadPoolExecutor
+import contextlib
+import functools
 
 import numpy as np
 import tensorflow as tf
 
 from solar_tf.errors import UserError
-from solar_tf.run.records import BUCKETS, DENSE, IDS, VALUES
-from solar_tf.training.record_reader import decode, read_blocks
+from solar_tf.run.records import BUCKETS, DENSE, IDS, VALUES, count_records, verify_records
 
 SHUFFLE_ROWS = 100_000  # about 20 MB of serialised rows at the sizes of §5.1
-READ_ROWS = 10_000  # of a block, if nothing is shuffled
-SPARSE = {IDS: np.int32, VALUES: np.float32}
-TARGETS = {BUCKETS: np.int32}
-END = object()
 
 
 def read_batches(
@@ -28,19 +22,21 @@ def read_batches(
     *,
     seed=None,
     epoch=0,
+    num_epochs=None,
     skip=0,
     shuffle_rows=SHUFFLE_ROWS,
     dense_paths=None,
     dense_dim=None,
     targets=True,
 ):
-    """One epoch of a chunk's batches (§3.2), the last one as small as it comes out.
+    """The batches of one epoch of a chunk, as a tf.data.Dataset; the last one may be smaller.
 
-    Without a seed, rows come in the order of the files. With one, the files are shuffled,
-    and then the rows within blocks of `shuffle_rows`: all rows alike when the epoch fits
-    into one block, and about two serialised blocks are in memory. The order depends on nothing
-    but (paths, batch_size, seed, epoch, shuffle_rows), so an interrupted epoch goes on after
-    n batches with `skip=n`.
+    Without a seed, rows come in the order of the files. With one, the files are shuffled, and
+    then the rows within blocks of `shuffle_rows`: an epoch that fits into one block is shuffled
+    as a whole, and kept in memory. Otherwise about two blocks are. The order depends on nothing but
+    (paths, batch_size, seed, epoch, shuffle_rows), so an interrupted epoch goes on after n batches
+    with `skip=n`. The epoch may be a tf.Variable below `num_epochs`: every iteration over the
+    dataset is then of the epoch that the variable has when it begins.
 
     Dense inputs (`dense_dim` floats a row) are read from `dense_paths`, which hold the same
     rows as `paths`, file by file. Without `targets`, buckets are not parsed.
@@ -50,87 +46,177 @@ def read_batches(
         row_splits     [batch+1] int32
         dense          [batch, dense_dim] float32, in place of the three above
         buckets        [targets] int32     bucket_splits  [batch+1] int32
-
-    A damaged file is a UserError, when the block that the damage is in is read.
     """
     sources = [paths] if dense_paths is None else [paths, dense_paths]
     if len({len(source) for source in sources}) != 1:
         raise ValueError(f"{len(paths)} files of buckets, but {len(dense_paths)} of dense inputs")
-    key = None
-    if seed is not None:
-        generator = np.random.default_rng([seed, epoch])
-        order = generator.permutation(len(paths))
-        sources = [[source[k] for k in order] for source in sources]
-        key = generator.integers(2**62)
-    # Whole batches in every block, so that only the last block ends in a smaller one.
-    size = READ_ROWS if seed is None else shuffle_rows
-    size = max(1, -(-size // batch_size)) * batch_size
-    blocks = itertools.zip_longest(*(read_blocks(source, size) for source in sources), fillvalue=())
-    rows = _rows_of_batches(_ahead(blocks, 1), batch_size, key, skip)
-    return _ahead((_to_tensors(*batch, dense_dim, targets) for batch in rows), 2)
-
-
-def _ahead(items, depth):
-    """The items, made by a thread up to `depth` before they are asked for."""
-    iterator = iter(items)
-    with ThreadPoolExecutor(1) as pool:
-        pending = collections.deque(pool.submit(next, iterator, END) for _ in range(depth))
-        try:
-            while True:
-                pending.append(pool.submit(next, iterator, END))
-                item = pending.popleft().result()
-                if item is END:
-                    return
-                yield item
-        finally:
-            for future in pending:
-                future.cancel()
-
-
-def _rows_of_batches(blocks, batch_size, key, skip):
-    """The blocks that each batch is in, one for each source, and which rows of them it has.
-
-    With a key, rows are in an order that is a pure function of it and the block's number.
-    """
-    for number, block in enumerate(blocks):
-        num_rows = len(block[0])
-        if any(len(other) != num_rows for other in block):
+    counts = [[count_records(file) for file in source] for source in sources]
+    for files, rows in zip(zip(*sources, strict=True), zip(*counts, strict=True), strict=True):
+        if len({*rows}) != 1:
             raise UserError(
-                "the records of buckets and those of dense inputs hold other rows: "
-                "delete both and run preprocess.py again"
+                f"{files[0]}: {files[1]} holds other rows: delete both and run preprocess.py again"
             )
-        order = np.arange(num_rows)
-        if key is not None:
-            with tf.device("CPU"):
-                order = tf.random.experimental.stateless_shuffle(
-                    tf.range(num_rows), [key, number], alg="philox"
-                ).numpy()
-        for start in range(0, num_rows, batch_size):
-            if skip:
-                skip -= 1
-            else:
-                yield block, order[start : start + batch_size]
-
-
-def _to_tensors(blocks, rows, dense_dim, targets):
-    """Decode one batch; tensors are on the CPU, as those of TensorFlow's own pipelines are."""
-    types = (SPARSE if dense_dim is None else {}) | (TARGETS if targets else {})
-    columns = decode(blocks[0], rows, types)
-    if dense_dim is None:
-        splits, ids = columns[IDS]
-        _check_lengths(blocks[0], rows, columns[VALUES][0], np.diff(splits))
-        batch = {"ids": ids, "values": columns[VALUES][1], "row_splits": splits}
+    counts = counts[0]
+    parse = _parser(len(sources), dense_dim, targets)
+    sources = tf.constant([[str(path) for path in source] for source in sources])
+    if seed is None:
+        batches = _read(sources, batch_size).skip(skip).map(lambda *records: parse(records))
     else:
-        splits, dense = decode(blocks[1], rows, {DENSE: np.float32})[DENSE]
-        _check_lengths(blocks[1], rows, splits, dense_dim)
-        batch = {"dense": dense.reshape(-1, dense_dim)}
-    if targets:
-        batch["bucket_splits"], batch["buckets"] = columns[BUCKETS]
-    with tf.device("CPU"):
-        return {name: tf.constant(array) for name, array in batch.items()}
+        epochs = [epoch] if num_epochs is None else range(num_epochs)
+        place = 0 if num_epochs is None else epoch
+        order = _Order(seed, epochs, len(paths))
+        # Whole batches in every block, so that only the last block ends in a smaller one.
+        block_size = max(1, -(-shuffle_rows // batch_size)) * batch_size
+        if sum(counts) <= block_size:
+            blocks = _read_once(sources, counts, parse, order, place)
+        else:
+            blocks = _read_blocks(sources, block_size, parse, order, place)
+        batches = blocks.flat_map(functools.partial(_shuffled, batch_size=batch_size)).skip(skip)
+    batches = batches.map(_flatten).prefetch(2)
+    total = max(0, -(-sum(counts) // batch_size) - skip)
+    options = tf.data.Options()
+    options.deterministic = True
+    # Nothing here is left to tune, and the tuner's bookkeeping costs more than it saves.
+    options.autotune.enabled = False
+    options.threading.max_intra_op_parallelism = 1
+    return batches.apply(tf.data.experimental.assert_cardinality(total)).with_options(options)
 
 
-def _check_lengths(block, rows, splits, lengths):
-    wrong = np.flatnonzero(np.diff(splits) != lengths)
-    if len(wrong):
-        raise block.bad_row(rows[wrong[0]])
+class _Order:
+    """For each of some epochs: the order of the files, and the key of the order of rows."""
+
+    def __init__(self, seed, epochs, num_files):
+        generators = [np.random.default_rng([seed, epoch]) for epoch in epochs]
+        self.files = tf.constant([generator.permutation(num_files) for generator in generators])
+        self.keys = tf.constant([generator.integers(2**62) for generator in generators])
+
+
+def _read(sources, size):
+    """Vectors of up to `size` serialised rows, a tuple with one vector for each source."""
+    return tf.data.Dataset.zip(
+        tuple(tf.data.TFRecordDataset(source).batch(size) for source in tf.unstack(sources))
+    )
+
+
+def _read_once(sources, counts, parse, order, place):
+    """One block of all rows, parsed once for all epochs."""
+    rows = tf.RaggedTensor.from_row_lengths(tf.range(sum(counts)), counts)
+    blocks = _read(sources, max(1, sum(counts))).map(lambda *records: parse(records)).cache()
+
+    def in_order(block):
+        epoch = tf.convert_to_tensor(place)
+        return order.keys[epoch], np.int64(0), block, tf.gather(rows, order.files[epoch]).values
+
+    return blocks.map(in_order)
+
+
+def _read_blocks(sources, size, parse, order, place):
+    """Blocks of `size` rows from the files in the order of the epoch."""
+
+    def blocks(_):
+        epoch = tf.convert_to_tensor(place)
+        found = _read(tf.gather(sources, order.files[epoch], axis=1), size)
+        found = found.map(lambda *records: parse(records)).enumerate()
+        return found.map(
+            lambda number, block: (order.keys[epoch], number, block, tf.range(_count_rows(block)))
+        )
+
+    return tf.data.Dataset.range(1).flat_map(blocks).prefetch(1)
+
+
+def _shuffled(key, number, block, rows, batch_size):
+    """The batches of a block, in an order that is a pure function of key and number.
+
+    `Dataset.shuffle` would do, were its order not to change with tf.random.set_seed.
+    """
+    rows = tf.random.experimental.stateless_shuffle(rows, [key, number], alg="philox")
+    starts = tf.data.Dataset.range(0, tf.size(rows, tf.int64), batch_size)
+
+    def batch(start):
+        chosen = rows[start : start + batch_size]
+        return {name: tf.gather(column, chosen) for name, column in block.items()}
+
+    return starts.map(batch)
+
+
+def _count_rows(block):
+    column = next(iter(block.values()))
+    return column.nrows(tf.int32) if isinstance(column, tf.RaggedTensor) else tf.shape(column)[0]
+
+
+@functools.cache
+def _parser(num_sources, dense_dim, targets):
+    """`_parse`, traced once for all datasets: inference opens one for each chunk."""
+    records = (tf.TensorSpec([None], tf.string),) * num_sources
+    parse = functools.partial(_parse, dense_dim=dense_dim, targets=targets)
+    return tf.function(parse, input_signature=(records,))
+
+
+def _parse(records, dense_dim, targets):
+    """Parse serialised rows, [n] strings for each source, into columns of n rows."""
+
+    def ragged(dtype):
+        return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int32)
+
+    features = {BUCKETS: ragged(tf.int64)} if targets else {}
+    if dense_dim is None:
+        features |= {IDS: ragged(tf.int64), VALUES: ragged(tf.float32)}
+    block = tf.io.parse_example(records[0], features) if features else {}
+    for name in {IDS, BUCKETS} & block.keys():
+        block[name] = tf.cast(block[name], tf.int32)
+    if dense_dim is None:
+        splits = block[IDS].row_splits, block[VALUES].row_splits
+        with tf.control_dependencies([tf.debugging.assert_equal(*splits, "ids and values")]):
+            block[IDS] = tf.identity(block[IDS])
+    else:
+        dense = {DENSE: tf.io.FixedLenFeature([dense_dim], tf.float32)}
+        block |= tf.io.parse_example(records[1], dense)
+    return block
+
+
+def _flatten(block):
+    """The columns of a batch as the model takes them."""
+    batch = {}
+    if DENSE in block:
+        batch["dense"] = block[DENSE]
+    else:
+        ids, values = block[IDS], block[VALUES]
+        batch |= {"ids": ids.values, "values": values.values, "row_splits": ids.row_splits}
+    if BUCKETS in block:
+        batch |= {"buckets": block[BUCKETS].values, "bucket_splits": block[BUCKETS].row_splits}
+    return batch
+
+
+@contextlib.contextmanager
+def damage_explained(paths, dense_paths=(), dense_dim=None):
+    """Turn what TensorFlow says of damaged or missing records into a UserError with the file.
+
+    Wrap the loop that takes the batches. TensorFlow's message lacks the file's name, so all files
+    are read again until the bad record is found.
+    """
+    try:
+        yield
+    except (
+        tf.errors.DataLossError,
+        tf.errors.NotFoundError,
+        tf.errors.InvalidArgumentError,
+    ) as error:
+        for path in (*paths, *dense_paths):
+            verify_records(path)
+        if isinstance(error, tf.errors.InvalidArgumentError):
+            _find_bad_row(paths, dense_paths, dense_dim)
+        raise
+
+
+def _find_bad_row(paths, dense_paths, dense_dim):
+    """Name the first record that is sound, but no row of a chunk."""
+    parse = _parser(1 if dense_dim is None else 2, dense_dim, False)
+    for path in dense_paths or paths:
+        for number, record in enumerate(tf.data.TFRecordDataset(str(path)).batch(1)):
+            try:
+                parse((record,) * (1 if dense_dim is None else 2))
+            except tf.errors.InvalidArgumentError:
+                raise UserError(
+                    f"{path}: record {number} is no row of this chunk: delete the file and run "
+                    "preprocess.py again"
+                )

@@ -1,20 +1,23 @@
 """Checkpoints of a chunk in training: when one is due, how it is written and taken up.
 
-One is always whole: a new one is complete before the older ones go. Those of a large chunk have
-gigabytes, so that the end of an epoch gets one only if that is worth the time.
+The newest one is always whole: a new one is complete before the older ones are deleted. Those of a
+large chunk have gigabytes, so the end of an epoch gets one only if that is worth the time.
 """
 
 import time
 
-from solar_tf.run.directory import atomic_folder
+import numpy as np
+import tensorflow as tf
+
+from solar_tf.run.files import atomic_folder
 from solar_tf.run.weights import load_weights, read_state, save_weights
 
-SHARE = 0.05  # of the time at the most goes into checkpoints at the ends of epochs
+SHARE = 0.05  # of the training time at most goes into checkpoints at the ends of epochs
 QUICK = 0.1  # seconds; a checkpoint that takes less is never left out
 
 
 class Checkpoints:
-    """Those of one chunk, and the time since the last of them."""
+    """The checkpoints of one chunk, and the time since the last of them."""
 
     def __init__(self, paths, chunk, most_seconds):
         self.paths, self.chunk, self.most_seconds = paths, chunk, most_seconds
@@ -30,7 +33,7 @@ class Checkpoints:
         return time.perf_counter() - self.saved_at >= min(wait, self.most_seconds)
 
     def save(self, step, arrays, facts):
-        """Write arrays by name and facts, then drop the older ones."""
+        """Write arrays by name and facts, then delete the older ones."""
         began = time.perf_counter()
         path = self.paths.checkpoint(self.chunk, step)
         with atomic_folder(path) as folder:
@@ -56,3 +59,17 @@ class Checkpoints:
 
     def _kept(self):
         return sorted(self.paths.training(self.chunk).glob("step_*[0-9]"))
+
+
+class Rows:
+    """A variable as an array that is read some rows at a time: read whole, it would be copied."""
+
+    def __init__(self, variable):
+        self.variable, self.shape = variable, tuple(variable.shape)
+        self.dtype = np.dtype(variable.dtype.as_numpy_dtype)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        return tf.gather(self.variable, tf.range(*rows.indices(len(self)))).numpy()

@@ -34,9 +34,10 @@ def start_input_layer(model, batches):
     the output bias and the output kernel W [H, B]. Each is scaled to the root mean square
     `init_stddev`; tokens of no row keep their random start. Takes a chunk's batches in any order.
     """
-    scratch, _ = model.moments[model.hidden_kernel.name]  # of the same shape, and not in use yet
-    buckets = tf.transpose(model.output_kernel.value)
-    usual = tf.linalg.matvec(model.output_kernel.value, tf.sigmoid(model.output_bias.value))
+    weights = model.weights_by_name()
+    scratch = model.state()["hidden_kernel.m"]  # of the same shape, and not in use yet
+    buckets = tf.transpose(weights["output_kernel"])
+    usual = tf.linalg.matvec(weights["output_kernel"], tf.sigmoid(weights["output_bias"]))
 
     @tf.function(reduce_retracing=True)
     def add(batch):
@@ -54,7 +55,7 @@ def start_input_layer(model, batches):
 
     for batch in batches:
         add(batch)
-    kernel = model.hidden_kernel.value
+    kernel = weights["hidden_kernel"]
     for start in range(0, kernel.shape[0], BLOCK):
         # By their numbers: a slice of a variable is made of a copy of all of it.
         ids = tf.range(start, min(start + BLOCK, kernel.shape[0]))

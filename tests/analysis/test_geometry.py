@@ -2,13 +2,10 @@
 
 import json
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import run_solar
 
 from solar_tf.analysis import geometry
 from solar_tf.errors import UserError
@@ -132,18 +129,13 @@ def test_memory_is_that_of_the_files_beside_a_dense_embedding(run):
 
 
 def test_the_report_as_a_program(preprocessed, tmp_path):
-    def ask(*flags):
-        command = [sys.executable, "-m", "solar_tf.analysis.geometry", *map(str, flags)]
-        env = os.environ | {"PYTHONPATH": str(ROOT)}
-        return subprocess.run(command, capture_output=True, text=True, env=env)
-
-    done = ask(preprocessed.paths.root, "--pairs", 1000)
+    done = run_solar("geometry", preprocessed.paths.root, "--pairs", 1000)
     assert (done.returncode, done.stderr) == (0, "")
     assert "N=40, K=3, B=24" in done.stdout
     assert all(len(line) < 160 for line in done.stdout.splitlines())
-    facts = json.loads(ask(preprocessed.paths.root, "--json", "--pairs", 1000).stdout)
-    assert facts == geometry.measure(preprocessed, pairs=1000)
-    done = ask(tmp_path)
+    done = run_solar("geometry", preprocessed.paths.root, "--json", "--pairs", 1000)
+    assert json.loads(done.stdout) == geometry.measure(preprocessed, pairs=1000)
+    done = run_solar("geometry", tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {tmp_path}: no run here")
 

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from solar_tf.analysis import tail
+from solar_tf.cli.solar import main
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import evaluate
 from solar_tf.run.directory import write_arrays
@@ -73,14 +74,14 @@ def test_a_run_is_measured_with_all_that_predicted_it(trained, capsys, tmp_path)
     perfect = data.test.labels.indices.reshape(-1, 2).astype(np.int32)
     folder = trained.paths.baseline("oracle")
     write_arrays(folder / "predictions.npz", {"ids": perfect, "scores": np.ones(perfect.shape)})
-    tail.main([str(root), "--json"])
+    main(["tail", str(root), "--json"])
     facts = json.loads(capsys.readouterr().out)
     oracle = facts["models"]["oracle"]
     assert all(row["R@100"] == 100 for row in oracle["labels"])
     assert [half["P@1"] for half in oracle["queries"]] == [100, 100]
     assert sum(group["true"] for group in facts["groups"]) == data.test.labels.nnz
     assert sum(group["labels"] for group in facts["groups"]) == data.num_labels
-    tail.main([str(root)])
+    main(["tail", str(root)])
     shown = capsys.readouterr().out
     assert "infrequent P@1" in shown and "oracle" in shown and "100.00" in shown
 
@@ -90,5 +91,5 @@ def test_a_run_without_predictions_is_an_error(preprocessed, capsys):
     with pytest.raises(UserError, match="nothing has been predicted"):
         tail.measure(root)
     with pytest.raises(SystemExit):
-        tail.main([str(root)])
+        main(["tail", str(root)])
     assert ": run infer.py, or a baseline" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import ROOT, open_titles, small_config, write_titles
+from conftest import ROOT, open_titles, run_solar, small_config, write_titles
 
 from solar_tf.baselines.pfastrexml import PfastreXML
 from solar_tf.baselines.runner import folder_bytes, peak_memory, run_baseline
@@ -17,12 +17,6 @@ from solar_tf.preprocessing.stage import preprocess
 from solar_tf.retrieval.metrics import evaluate
 
 SETTINGS = {"num_trees": 5, "seed": 1}
-
-
-def command(*words, **options):
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    words = [sys.executable, "-m", "solar_tf.baselines", *map(str, words)]
-    return subprocess.run(words, capture_output=True, text=True, env=env, **options)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +108,7 @@ def test_a_killed_fit_goes_on_and_ends_with_the_same_model(run, result, tmp_path
     shutil.rmtree(folder)
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     flags = [f"--{name}={value}" for name, value in SETTINGS.items()]
-    words = [sys.executable, "-m", "solar_tf.baselines", "pfastrexml", f"--run={root}", *flags]
+    words = [sys.executable, "-m", "solar_tf", "baseline", "pfastrexml", f"--run={root}", *flags]
     process = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not list(folder.glob("training/tree_*.npz")) and process.poll() is None:
@@ -122,15 +116,15 @@ def test_a_killed_fit_goes_on_and_ends_with_the_same_model(run, result, tmp_path
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    done = command("pfastrexml", f"--run={root}", *flags)
+    done = run_solar("baseline", "pfastrexml", f"--run={root}", *flags)
     assert done.returncode == 0, done.stderr
     for path in sorted((run / "baselines" / "pfastrexml" / "model").glob("*.npy")):
         np.testing.assert_array_equal(np.load(path), np.load(folder / "model" / path.name))
 
 
 def test_the_command_explains_itself():
-    assert "parabel, pfastrexml" in command().stdout
-    done = command("pfastrexml", "--help")
+    assert "parabel, pfastrexml" in run_solar("baseline").stdout
+    done = run_solar("baseline", "pfastrexml", "--help")
     assert "--num_trees" in done.stdout and "PfastreXML's paper" in done.stdout
 
 
@@ -143,6 +137,6 @@ def test_the_command_explains_itself():
     ],
 )
 def test_mistakes_are_answered_in_one_line(words, message, tmp_path):
-    done = command(*words, cwd=tmp_path)
+    done = run_solar("baseline", *words, cwd=tmp_path)
     assert done.returncode == 1
     assert message in done.stderr and len(done.stderr.splitlines()) == 1

@@ -3,11 +3,9 @@
 import random
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
-from conftest import ROOT
+from conftest import run_solar
 
 from solar_tf.errors import UserError
 from solar_tf.operations.check import check
@@ -21,13 +19,6 @@ def whole(trained, tmp_path_factory):
     shutil.copytree(trained.paths.root, root)
     infer(root, top_buckets=(7,))
     return root
-
-
-def command(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "solar_tf.run.directory", *map(str, arguments)],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
 
 
 def artifacts(root):
@@ -87,7 +78,7 @@ def test_truncated_and_missing_files_are_found(whole, tmp_path):
 
 
 def test_the_command_says_what_is_wrong_and_fails(whole, tmp_path):
-    done = command("check", whole)
+    done = run_solar("check", whole)
     assert (done.returncode, done.stderr) == (0, "")
     assert "nothing damaged" in done.stdout
     root = tmp_path / "run"
@@ -97,7 +88,7 @@ def test_the_command_says_what_is_wrong_and_fails(whole, tmp_path):
     (root / "index" / "chunk_00.pkl").unlink()
     (root / "records" / "x.1.tmp").touch()
     (root / "notes.txt").touch()
-    done = command("check", root)
+    done = run_solar("check", root)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         f"error: {root}/index/chunk_00.pkl: No such file or directory: delete it and run "
@@ -107,13 +98,6 @@ def test_the_command_says_what_is_wrong_and_fails(whole, tmp_path):
     assert "1 files without a checksum, such as" in done.stdout
     assert "1 temporary files" in done.stdout
     assert "2 damaged" in done.stdout
-
-
-@pytest.mark.parametrize("arguments", [(), ("check",), ("repair", "run"), ("check", "a", "b")])
-def test_other_words_are_answered_with_the_usage(arguments):
-    done = command(*arguments)
-    assert done.returncode == 1
-    assert done.stderr == "usage: python -m solar_tf.run.directory check RUN\n"
 
 
 def test_no_run_and_an_unfinished_one_are_told_apart(preprocessed, tmp_path):
@@ -146,8 +130,7 @@ def test_a_run_in_a_store_is_copied_first(root):
     url = root.rstrip("/")
     with pytest.raises(UserError) as found:
         check(root)
-    pull = f"python -m solar_tf.operations.transfer pull {url} FOLDER"
-    assert str(found.value) == f"{url}: this needs the run in a folder: {pull}"
+    assert str(found.value) == f"{url}: this needs the run in a folder: solar pull {url} FOLDER"
 
 
 def test_attributes_of_labels_are_verified(whole, tmp_path):

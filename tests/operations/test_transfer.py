@@ -3,8 +3,9 @@ import shutil
 import pytest
 from conftest import files_of
 
+from solar_tf.cli.solar import main
 from solar_tf.errors import UserError
-from solar_tf.operations.transfer import main, pull, push
+from solar_tf.operations.transfer import pull, push
 from solar_tf.retrieval.searcher import open_searcher
 from solar_tf.run.changes import append, changing
 from solar_tf.run.directory import open_run

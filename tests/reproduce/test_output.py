@@ -1,12 +1,9 @@
 import dataclasses
-import os
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
-from conftest import ROOT, SMALL
+from conftest import SMALL, run_solar
 
 from solar_tf.reproduce import output, plan
 from solar_tf.run.directory import read_json
@@ -69,18 +66,17 @@ def test_verdicts_need_the_papers_dataset(reproduced):
 
 def test_the_command_reproduces_a_table_and_goes_on_where_it_stopped(titles, tmp_path):
     sizes = SMALL | {"num_chunks": 1, "epochs": 1}
-    command = [sys.executable, "-m", "solar_tf.reproduce", "--table", "2", "--models", "solar",
-               "--out", tmp_path / "out", "--name", "planted", "--workers", "1"]  # fmt: skip
+    command = ["reproduce", "--table", "2", "--models", "solar", "--out", tmp_path / "out"]
+    command += ["--name", "planted", "--workers", 1]
     command += [f"--{role}={titles / role}.txt" for role in ("train", "test", "labels")]
     command += [f"--{name}={value}" for name, value in sizes.items()]
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    first = subprocess.run(command, capture_output=True, text=True, env=env)
+    first = run_solar(*command)
     assert first.returncode == 0, first.stderr
     assert "Table 2 (§5.2) on planted" in first.stdout
     assert "chunk 0: loss" in first.stdout
     assert (tmp_path / "out" / "main" / "report.html").exists()
     shutil.rmtree(tmp_path / "out" / "tables")
-    again = subprocess.run(command, capture_output=True, text=True, env=env)
+    again = run_solar(*command)
     assert "chunk 0: loss" not in again.stdout
     assert first.stdout.split("Table 2 (")[1] == again.stdout.split("Table 2 (")[1]
 
@@ -94,9 +90,7 @@ def test_the_command_reproduces_a_table_and_goes_on_where_it_stopped(titles, tmp
     ],
 )
 def test_wrong_wishes_end_with_one_line(tmp_path, flags, message):
-    command = [sys.executable, "-m", "solar_tf.reproduce", "--out", tmp_path, *flags]
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    done = run_solar("reproduce", "--out", tmp_path, *flags)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {message}")
     assert done.stderr.count("\n") == 1

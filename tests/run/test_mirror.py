@@ -81,9 +81,7 @@ def test_all_stages_on_a_store_make_what_they_make_on_a_disk(machine, titles, tr
     assert run_directory(url).store.sizes() == before
     assert not [*root.rglob("*.tfrecord"), *root.rglob("hidden_kernel.npy")]
 
-    with pytest.raises(
-        UserError, match="python -m solar_tf.operations.transfer pull s3://bucket/stages"
-    ):
+    with pytest.raises(UserError, match="solar pull s3://bucket/stages"):
         open_run(url)
     searcher = open_searcher(url)
     assert searcher.search("topic3")[0].label == 3

@@ -1,7 +1,6 @@
 """Objects of a run, on a real S3 server and in a plain folder by fsspec."""
 
 import contextlib
-import os
 import pickle
 import re
 import socket
@@ -12,7 +11,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from conftest import ROOT, child, files_of, stage
+from conftest import ROOT, child, files_of, run_solar, stage
 
 from solar_tf.errors import UserError
 from solar_tf.run.checksums import file_facts
@@ -265,16 +264,8 @@ def test_a_stage_ends_with_one_line(s3):
 
 
 def test_a_server_that_is_not_there_is_one_line(s3):
-    command = [
-        sys.executable,
-        "-m",
-        "solar_tf.operations.transfer",
-        "pull",
-        "s3://bucket/run",
-        "anywhere",
-    ]
-    env = os.environ | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"}
+    done = run_solar("pull", "s3://bucket/run", "anywhere", env=env)
     assert done.returncode == 1
     assert re.fullmatch(r"error: s3://bucket/run: .*: see that it is there.*\n", done.stderr)
 

@@ -33,7 +33,7 @@ class Running:
 @contextlib.contextmanager
 def serving(root, *flags, rate=0):
     """`solar serve` on a free port, killed at the end of the block if it still runs."""
-    command = [sys.executable, "-m", "solar_tf.cli.solar", "serve", root, "--port", "0"]
+    command = [sys.executable, "-m", "solar_tf", "serve", root, "--port", "0"]
     env = os.environ | {"PYTHONPATH": str(ROOT), "SOLAR_TOKEN": TOKEN}
     process = subprocess.Popen(
         [str(word) for word in (*command, "--rate", rate, *flags)],

@@ -177,7 +177,7 @@ def test_a_file_that_does_not_fit_ends_the_start_with_one_line(copied_run, tmp_p
         ("bad.tsv", "bad.tsv:2: 1 fields under a header of 2"),
         ("none.tsv", "none.tsv: no such file"),
     ):
-        command = [sys.executable, "-m", "solar_tf.cli.solar", "serve", copied_run, "--port", "0"]
+        command = [sys.executable, "-m", "solar_tf", "serve", copied_run, "--port", "0"]
         done = subprocess.run(
             [*command, "--attributes", tmp_path / name], capture_output=True, text=True, cwd=ROOT
         )

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_model import INPUT_DIM, Batch, make_model, random_weights
 
 from solar_tf.training.initial import log_odds, start_input_layer
+from training.test_model import INPUT_DIM, Batch, array, make_model, random_weights
 
 
 def linear_gradient(weights, batches):
@@ -29,9 +29,9 @@ def test_input_rows_start_along_the_gradient_of_all_rows(dense):
     start_input_layer(model, [batch.tensors for batch in batches])
     downhill = -linear_gradient(weights, batches)
     expected = 0.3 * downhill / np.sqrt(np.mean(downhill**2, axis=1, keepdims=True))
-    np.testing.assert_allclose(model.hidden_kernel.numpy(), expected, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(array(model, "hidden_kernel"), expected, rtol=1e-3, atol=1e-5)
     for name in ("hidden_bias", "output_kernel", "output_bias"):
-        np.testing.assert_array_equal(getattr(model, name).numpy(), weights[name])
+        np.testing.assert_array_equal(array(model, name), weights[name])
 
 
 def test_tokens_of_no_row_keep_their_random_start_and_nothing_else_is_left_behind():
@@ -41,11 +41,12 @@ def test_tokens_of_no_row_keep_their_random_start_and_nothing_else_is_left_behin
     start_input_layer(model, [batch.tensors])
     untouched = np.setdiff1d(np.arange(INPUT_DIM), batch.touched)
     assert {9, 10, 11, 12} <= set(untouched)
-    kernel = model.hidden_kernel.numpy()
+    kernel = array(model, "hidden_kernel")
     np.testing.assert_array_equal(kernel[untouched], weights["hidden_kernel"][untouched])
     assert not np.isclose(kernel, weights["hidden_kernel"])[batch.touched].any(axis=1).all()
-    assert all(not moment.numpy().any() for pair in model.moments.values() for moment in pair)
-    assert int(model.step.numpy()) == 0
+    moments = [value for name, value in model.state().items() if name.endswith((".m", ".v"))]
+    assert not any(moment.numpy().any() for moment in moments)
+    assert int(model.optimizer.iterations.numpy()) == 0
 
 
 def frequencies(bias):

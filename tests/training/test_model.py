@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -5,11 +6,17 @@ import tensorflow as tf
 from solar_tf.config import SolarConfig
 from solar_tf.run.weights import NAMES
 from solar_tf.runtime.devices import cpu_has_bfloat16
-from solar_tf.training.model import ChunkModel, Rows, inputs_of
+from solar_tf.training.checkpoints import Rows
+from solar_tf.training.model import (
+    ChunkModel,
+    chunk_logits,
+    inputs_of,
+    probability_function,
+)
+from solar_tf.training.trainer import LinearDecay
 
 INPUT_DIM, HIDDEN_DIM, NUM_BUCKETS = 13, 7, 11
-RATE = tf.constant(1e-2)
-STILL = tf.constant(0.0)
+RATE, STILL = 1e-2, 0.0
 
 
 def make_model(chunk=0, dense=False, weights=None, mixed_precision=False, **changes):
@@ -17,8 +24,19 @@ def make_model(chunk=0, dense=False, weights=None, mixed_precision=False, **chan
     model = ChunkModel(
         config, INPUT_DIM, chunk, dense=dense, weights=weights, mixed_precision=mixed_precision
     )
-    model.make_moments()
+    model.compile_adam(RATE)
     return model
+
+
+def train(model, batch, rate=RATE):
+    """One step; returns the loss before it."""
+    model.optimizer.learning_rate = rate
+    model.reset_metrics()
+    return float(model.train_step(batch)["loss"])
+
+
+def array(model, name):
+    return model.weights_by_name()[name].numpy()
 
 
 def random_weights(seed=0):
@@ -111,12 +129,13 @@ class Oracle:
 def assert_follows(model, oracle, batches, mask=lambda batch: 1.0):
     for batch in batches:
         factor = mask(batch)
-        loss = model.train_batch(batch.tensors, RATE)
-        assert float(loss) == pytest.approx(oracle.train(batch, RATE.numpy(), factor), rel=1e-5)
+        loss = train(model, batch.tensors)
+        assert loss == pytest.approx(oracle.train(batch, np.float32(RATE), factor), rel=1e-5)
     for name, weight in model.weights_by_name().items():
         np.testing.assert_allclose(weight.numpy(), oracle.weights[name], rtol=1e-5, atol=1e-5)
-        for moment, expected in zip(model.moments[name], oracle.moments[name], strict=True):
-            np.testing.assert_allclose(moment.numpy(), expected, rtol=1e-4, atol=1e-6)
+        for part, expected in zip("mv", oracle.moments[name], strict=True):
+            moment = model.state()[f"{name}.{part}"].numpy()
+            np.testing.assert_allclose(moment, expected, rtol=1e-4, atol=1e-6)
 
 
 def batches(dense=False):
@@ -144,7 +163,7 @@ def test_steps_with_dropout_equal_autodiff_under_the_same_masks():
     model = make_model(weights=random_weights(), optimizer="adam", dropout=0.4)
 
     def mask(batch):
-        seed = [model.noise_seed, 2 * int(model.step) + 1]
+        seed = [model.noise_seed, 2 * int(model.optimizer.iterations) + 1]
         kept = tf.random.stateless_uniform((len(batch.inputs), HIDDEN_DIM), seed) >= 0.4
         return kept.numpy() / 0.6
 
@@ -153,10 +172,10 @@ def test_steps_with_dropout_equal_autodiff_under_the_same_masks():
 
 def test_lazy_adam_leaves_untouched_rows_and_their_moments_alone():
     model = make_model(weights=random_weights())
-    model.train_batch(Batch(0, 30).tensors, RATE)
+    train(model, Batch(0, 30).tensors)
     before = {name: value.numpy() for name, value in model.state().items()}
     batch = Batch(1, 4, input_ids=5)
-    model.train_batch(batch.tensors, RATE)
+    train(model, batch.tensors)
     untouched = np.setdiff1d(np.arange(INPUT_DIM), batch.touched)
     assert len(untouched) >= INPUT_DIM - 5
     for name in ("hidden_kernel", "hidden_kernel.m", "hidden_kernel.v"):
@@ -172,7 +191,7 @@ def test_the_loss_is_sigmoid_cross_entropy_summed_over_buckets_and_averaged_over
         logits = model(inputs_of(batch.tensors))
         losses = tf.nn.sigmoid_cross_entropy_with_logits(batch.targets.astype(np.float32), logits)
         expected = float(tf.reduce_sum(losses)) / len(batch.targets)
-        assert float(model.train_batch(batch.tensors, STILL)) == pytest.approx(expected, rel=1e-5)
+        assert train(model, batch.tensors, STILL) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("bias", [-100, -30, 30, 100])
@@ -180,7 +199,7 @@ def test_extreme_logits_give_a_finite_loss_and_finite_weights(bias):
     weights = random_weights() | {"output_bias": np.full(NUM_BUCKETS, bias, np.float32)}
     model = make_model(weights=weights)
     batch = Batch(0, 8)
-    loss = float(model.train_batch(batch.tensors, RATE))
+    loss = train(model, batch.tensors)
     if bias < 0:  # what the ones cost is exact
         logits = Oracle(weights, False).logits(Oracle(weights, False).weights, batch.inputs)
         expected = np.sum(-logits.numpy() * batch.targets) / len(batch.targets)
@@ -199,10 +218,10 @@ def test_a_batch_without_any_tokens_or_targets_trains_the_biases_only():
         "buckets": nothing,
         "bucket_splits": tf.zeros([4], tf.int32),
     }
-    model.train_batch(batch, RATE)
+    train(model, batch)
     start = random_weights()
-    np.testing.assert_array_equal(model.hidden_kernel.numpy(), start["hidden_kernel"])
-    assert (model.output_bias.numpy() < start["output_bias"]).all()
+    np.testing.assert_array_equal(array(model, "hidden_kernel"), start["hidden_kernel"])
+    assert (array(model, "output_bias") < start["output_bias"]).all()
 
 
 # The forward pass.
@@ -214,7 +233,7 @@ def test_probabilities_are_the_sigmoid_of_the_plain_network(dense):
     oracle = Oracle(random_weights(), lazy=False)
     for batch in batches(dense):
         expected = tf.sigmoid(oracle.logits(oracle.weights, batch.inputs)).numpy()
-        actual = model.probabilities(inputs_of(batch.tensors)).numpy()
+        actual = model.predict_step(batch.tensors).numpy()
         np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
@@ -229,22 +248,69 @@ def test_tokens_that_occur_twice_in_a_row_add_up():
     twice = {"ids": [3, 5, 3], "values": [1.0, 2.0, 0.5], "row_splits": [0, 3]}
     once = {"ids": [3, 5], "values": [1.5, 2.0], "row_splits": [0, 2]}
     one, other = (
-        model.probabilities({name: tf.constant(value) for name, value in inputs.items()})
+        model.predict_step({name: tf.constant(value) for name, value in inputs.items()})
         for inputs in (twice, once)
     )
     np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("dense", [False, True])
-def test_batches_of_any_size_are_traced_once(dense):
-    model = make_model(dense=dense, dropout=0.5, input_dropout=0.5)
-    graphs = set()
+def test_the_pure_function_is_the_model(dense):
+    model = make_model(weights=random_weights(), dense=dense, dropout=0.5, input_dropout=0.5)
+    scores = probability_function(model.config, INPUT_DIM, dense)
     for batch in batches(dense):
-        model.train_batch(batch.tensors, RATE)
-        model.probabilities(inputs_of(batch.tensors))
-        graphs |= {id(model.train_batch.graph), id(model.probabilities.graph)}
-    assert len(graphs) == 2
-    assert int(model.step) == len(batches())
+        inputs = inputs_of(batch.tensors)
+        expected = model(inputs)
+        np.testing.assert_array_equal(chunk_logits(inputs, model.weights_by_name()), expected)
+        found = scores(inputs, {n: w.read_value() for n, w in model.weights_by_name().items()})
+        np.testing.assert_allclose(found, tf.sigmoid(expected), rtol=1e-5)
+
+
+def dataset(some_batches):
+    """Batches of many sizes as one tf.data.Dataset, whose element spec is the reader's."""
+    signature = {
+        name: tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
+        for name, tensor in some_batches[0].tensors.items()
+    }
+    return tf.data.Dataset.from_generator(
+        lambda: (batch.tensors for batch in some_batches), output_signature=signature
+    )
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_fit_makes_the_same_steps_and_traces_batches_of_any_size_once(dense):
+    fitted, stepped = (make_model(dense=dense, dropout=0.5, input_dropout=0.5) for _ in range(2))
+    traces = []
+    step = fitted.train_step
+    fitted.train_step = lambda data: traces.append(1) or step(data)
+    history = fitted.fit(dataset(batches(dense)), shuffle=False, verbose=0).history
+    losses = [train(stepped, batch.tensors) for batch in batches(dense)]
+    assert len(traces) == 1
+    assert history["loss"] == [pytest.approx(np.mean(losses))]
+    for name, value in stepped.state().items():
+        np.testing.assert_allclose(fitted.state()[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_a_layer_can_be_swapped_and_callbacks_stop_the_training():
+    """As a Keras user expects: autodiff goes through any layer, sparse input layer included."""
+    wide = keras.layers.Dense(20, activation="relu")
+    scores = keras.Sequential([keras.Input([HIDDEN_DIM]), wide, keras.layers.Dense(NUM_BUCKETS)])
+    config = SolarConfig(hidden_dim=HIDDEN_DIM, num_buckets=NUM_BUCKETS)
+    model = ChunkModel(config, INPUT_DIM, scores=scores)
+    model.compile_adam(RATE)
+    stopper = keras.callbacks.EarlyStopping(monitor="loss", patience=0, min_delta=1e9)
+    before = wide.kernel.numpy()
+    history = model.fit(
+        dataset(batches()), epochs=9, callbacks=[stopper], shuffle=False, verbose=0
+    ).history
+    assert len(history["loss"]) == 2
+    assert (wide.kernel.numpy() != before).any()
+
+
+def test_a_linear_decay_is_that_of_python_in_every_bit():
+    decay = LinearDecay(3e-3, 2079)
+    for step in (0, 1, 77, 1040, 2078):
+        assert decay(tf.constant(step)).numpy() == np.float32(3e-3 * (1 - step / 2079))
 
 
 # Chance.
@@ -252,7 +318,7 @@ def test_batches_of_any_size_are_traced_once(dense):
 
 def state_after(model, some_batches):
     for batch in some_batches:
-        model.train_batch(batch.tensors, RATE)
+        train(model, batch.tensors)
     return {name: value.numpy() for name, value in model.state().items()}
 
 
@@ -276,7 +342,7 @@ def test_a_model_taken_up_from_its_state_and_step_ends_bit_for_bit_the_same():
     state = state_after(first, batches()[:3])
     for name, variable in resumed.state().items():
         variable.assign(state[name])
-    resumed.step.assign(3)
+    resumed.optimizer.iterations.assign(3)
     assert_same(state_after(first, batches()[3:]), state_after(resumed, batches()[3:]))
 
 
@@ -292,23 +358,23 @@ def test_rows_of_variables_are_those_of_the_whole():
 
 def test_weights_differ_between_seeds_and_chunks_and_layers_but_not_between_calls():
     kernels = [
-        make_model(seed=seed, chunk=chunk).hidden_kernel.numpy()
+        array(make_model(seed=seed, chunk=chunk), "hidden_kernel")
         for seed, chunk in ((0, 0), (0, 1), (1, 0), (1, 1))
     ]
     assert len({kernel.tobytes() for kernel in kernels}) == 4
-    np.testing.assert_array_equal(make_model(seed=0, chunk=1).hidden_kernel.numpy(), kernels[1])
+    np.testing.assert_array_equal(array(make_model(seed=0, chunk=1), "hidden_kernel"), kernels[1])
     square = ChunkModel(SolarConfig(hidden_dim=9, num_buckets=9), 9, 0)
-    assert (square.hidden_kernel.numpy() != square.output_kernel.numpy()).all()
+    assert (array(square, "hidden_kernel") != array(square, "output_kernel")).all()
 
 
 def test_kernels_start_from_a_truncated_normal_and_biases_from_zero():
     model = ChunkModel(SolarConfig(hidden_dim=100, num_buckets=300, init_stddev=0.2), 300, 0)
-    for kernel in (model.hidden_kernel.numpy(), model.output_kernel.numpy()):
+    for kernel in (array(model, "hidden_kernel"), array(model, "output_kernel")):
         assert kernel.mean() == pytest.approx(0, abs=0.005)
         assert kernel.std() == pytest.approx(0.2, rel=0.15)
         assert np.abs(kernel).max() <= 0.4 / 0.87962566  # two deviations, as Keras counts them
-    assert not model.hidden_bias.numpy().any()
-    assert not model.output_bias.numpy().any()
+    assert not array(model, "hidden_bias").any()
+    assert not array(model, "output_bias").any()
 
 
 def test_weights_of_another_shape_are_refused():
@@ -320,7 +386,7 @@ def test_weights_of_another_shape_are_refused():
 def test_dropout_draws_anew_at_every_step_and_for_every_chunk(changes):
     batch = Batch(0, 16).tensors
     models = [make_model(chunk, weights=random_weights(), **changes) for chunk in (0, 1)]
-    losses = [float(model.train_batch(batch, STILL)) for model in models for _ in range(4)]
+    losses = [train(model, batch, STILL) for model in models for _ in range(4)]
     assert len({*losses}) == 8
 
 
@@ -329,15 +395,7 @@ def test_without_dropout_steps_that_learn_nothing_have_one_loss(dense, changes):
     """Input dropout is of tokens, and dense inputs have none."""
     model = make_model(weights=random_weights(), dense=dense, **changes)
     batch = Batch(0, 16, dense).tensors
-    assert len({float(model.train_batch(batch, STILL)) for _ in range(3)}) == 1
-
-
-@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-def test_a_dropout_mask_drops_its_share_and_keeps_the_mean(rate):
-    mask = ChunkModel._dropout_mask([1000, 400], rate, [1, 2]).numpy()
-    assert mask.mean() == pytest.approx(1, abs=0.02)
-    assert (mask == 0).mean() == pytest.approx(rate, abs=0.005)
-    np.testing.assert_allclose(np.unique(mask), [0, 1 / (1 - rate)], rtol=1e-6)
+    assert len({train(model, batch, STILL) for _ in range(3)}) == 1
 
 
 def test_input_dropout_keeps_the_mean_of_what_the_hidden_layer_sums():
@@ -358,20 +416,20 @@ def test_input_dropout_keeps_the_mean_of_what_the_hidden_layer_sums():
         "bucket_splits": tf.range(rows + 1),
     }
     # So far below zero the loss of a one is minus its logit, that of the zeros is nothing.
-    assert float(model.train_batch(batch, STILL)) == pytest.approx(21, abs=0.02)
+    assert train(model, batch, STILL) == pytest.approx(21, abs=0.02)
 
 
 # The rest.
 
 
-def test_mixed_precision_multiplies_in_bfloat16_and_keeps_float32_weights():
+@pytest.mark.parametrize(("mixed", "kind"), [(True, tf.bfloat16), (False, tf.float32)])
+def test_products_have_the_precision_asked_for_and_weights_float32(mixed, kind):
     """Traced, not run: not every CPU that claims bfloat16 survives it."""
-    model = make_model(mixed_precision=True)
-    for function in (model.train_batch, model.probabilities):
-        graph = function.graph
+    model = make_model(mixed_precision=mixed)
+    for function in (model.train_step, model.predict_step):
+        graph = tf.function(function).get_concrete_function(Batch(0, 4).tensors).graph
         nodes = [node for node in graph.get_operations() if node.type == "MatMul"]
-        assert nodes
-        assert {node.outputs[0].dtype for node in nodes} == {tf.bfloat16}
+        assert {node.outputs[0].dtype for node in nodes} == {kind}
     assert {value.dtype for value in model.state().values()} == {tf.float32}
 
 
@@ -381,18 +439,11 @@ def test_mixed_precision_learns_the_same_within_its_precision():
         make_model(weights=random_weights(), mixed_precision=mixed) for mixed in (False, True)
     )
     losses = [
-        [float(model.train_batch(Batch(step % 4, 20).tensors, RATE)) for step in range(40)]
-        for model in (full, mixed)
+        [train(model, Batch(step % 4, 20).tensors) for step in range(40)] for model in (full, mixed)
     ]
     assert losses[0] != losses[1]
     np.testing.assert_allclose(*losses, rtol=0.03)
     assert losses[1][-1] < 0.7 * losses[1][0]
-
-
-def test_full_precision_multiplies_in_float32():
-    graph = make_model().train_batch.graph
-    types = {op.outputs[0].dtype for op in graph.get_operations() if op.type == "MatMul"}
-    assert types == {tf.float32}
 
 
 def test_the_state_is_every_weight_and_its_two_moments():

@@ -23,7 +23,8 @@ from solar_tf.run.weights import read_state
 from solar_tf.runtime.devices import cpu_has_bfloat16
 from solar_tf.training.model import ChunkModel
 from solar_tf.training.sizes import training_bytes
-from solar_tf.training.stage import ChunkTrainer, train
+from solar_tf.training.stage import train
+from solar_tf.training.trainer import ChunkTrainer
 
 
 def copy_run(run, folder):
@@ -144,9 +145,9 @@ def test_mixed_precision_learns_as_well_and_is_on_record(preprocessed, trained, 
 def test_mixed_precision_is_left_out_aloud_where_the_cpu_is_not_able(
     preprocessed, monkeypatch, capsys
 ):
-    monkeypatch.setattr("solar_tf.training.stage.cpu_has_bfloat16", lambda: False)
+    monkeypatch.setattr("solar_tf.training.trainer.cpu_has_bfloat16", lambda: False)
     trainer = ChunkTrainer(preprocessed, 1, mixed_precision=True)
-    assert trainer.model.matmul_type.name == "float32"
+    assert trainer.model.product_type.name == "float32"
     assert "chunk 1: no --mixed_precision" in capsys.readouterr().out
 
 
@@ -233,12 +234,12 @@ def test_weights_that_are_no_numbers_are_never_saved(preprocessed, tmp_path):
     """Where the loss hides it, the checkpoint does not."""
     run = copy_run(preprocessed, tmp_path)
     trainer = ChunkTrainer(run, 1, checkpoint_minutes=0)
-    trainer.model.step.assign(40)
-    trainer._save_checkpoint()
-    trainer.model.output_bias.assign(np.full(24, np.inf, np.float32))
-    trainer.model.step.assign(45)
+    trainer.model.optimizer.iterations.assign(40)
+    trainer.save_checkpoint()
+    trainer.model.weights_by_name()["output_bias"].assign(np.full(24, np.inf, np.float32))
+    trainer.model.optimizer.iterations.assign(45)
     with pytest.raises(UserError, match=r"chunk 1, epoch 1, batch 6: after it output_bias hold"):
-        trainer._save_checkpoint()
+        trainer.save_checkpoint()
     (kept,) = run.paths.training(1).iterdir()
     assert kept == run.paths.checkpoint(1, 40)
 
@@ -308,4 +309,4 @@ def test_a_damaged_checkpoint_is_named(titles, tmp_path):
 def test_tensorboard_logs_are_written_on_request(preprocessed, tmp_path):
     run = copy_run(preprocessed, tmp_path)
     train(tmp_path, chunks=[0], tensorboard=True)
-    assert list(run.paths.tensorboard(0).glob("events.*"))
+    assert list(run.paths.tensorboard(0).rglob("events.*"))

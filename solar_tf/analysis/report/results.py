@@ -92,7 +92,7 @@ def predictions(run, result):
         names = [f"{result.setting}_{result.score}_{what}" for what in ("ids", "scores")]
         return tuple(read_array(run.paths.predictions(), name) for name in names)
     path = run.paths.baseline(result.method) / "predictions.npz"
-    arrays = read_arrays(path, "python -m solar_tf.baselines")
+    arrays = read_arrays(path, "solar baseline")
     return arrays["ids"], arrays["scores"]
 
 

@@ -4,8 +4,9 @@ import re
 import numpy as np
 import pytest
 
-from solar_tf.analysis.report import __main__ as program
 from solar_tf.analysis.report.facts import accuracy_by_frequency, gather
+from solar_tf.analysis.report.run_page import write_report
+from solar_tf.cli.solar import main
 from solar_tf.retrieval.truth import true_labels
 
 
@@ -38,9 +39,8 @@ def test_facts_of_a_whole_run(evaluated):
 
 def test_the_page_is_one_file_without_any_outside_asset(evaluated, titles, tmp_path):
     path = tmp_path / "page.html"
-    program.main(
-        [str(evaluated.paths.root), "--out", str(path), "--test", str(titles / "test.txt")]
-    )
+    root, test = str(evaluated.paths.root), str(titles / "test.txt")
+    main(["report", root, "--out", str(path), "--test", test])
     text = path.read_text()
     assert not re.search(r"https?://|<script|<link|<img|url\(", text)
     for name in ("Results", "Precision", "Training", "Retrieval", "Labels", "Geometry", "Set-up"):
@@ -52,7 +52,7 @@ def test_the_page_is_one_file_without_any_outside_asset(evaluated, titles, tmp_p
 
 
 def test_a_run_that_has_only_begun_has_a_page_too(preprocessed, tmp_path):
-    path = program.write_report(preprocessed, tmp_path / "page.html")
+    path = write_report(preprocessed, tmp_path / "page.html")
     text = path.read_text()
     assert "0 of 3 chunks are trained" in text
     assert "<h2>Results</h2>" not in text
@@ -64,7 +64,7 @@ def test_a_wrong_test_file_is_refused(evaluated, tmp_path, capsys, rows, message
     path = tmp_path / "test.txt"
     path.write_text("\n".join(rows) + "\n")
     with pytest.raises(SystemExit):
-        program.main([str(evaluated.paths.root), "--test", str(path)])
+        main(["report", str(evaluated.paths.root), "--test", str(path)])
     assert message in capsys.readouterr().err
 
 

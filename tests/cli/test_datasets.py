@@ -1,16 +1,13 @@
-"""The program `python -m solar_tf.datasets`, as a user runs it."""
+"""The commands that look at data, check it and make it."""
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 
 import pytest
-from conftest import ROOT
+from conftest import run_solar
 
+from solar_tf.cli.solar import main
 from solar_tf.datasets import cards
-from solar_tf.datasets.command import main
 
 
 @pytest.fixture
@@ -21,20 +18,22 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    """The exit code of the program, run in this process."""
-    with pytest.raises(SystemExit) as caught:
-        main([str(argument) for argument in arguments])
-    return caught.value.code
+    """The exit code of the command, run in this process."""
+    try:
+        return main([str(argument) for argument in arguments])
+    except SystemExit as end:
+        return end.code
 
 
 def test_make_describe_and_verify(folder, capsys):
-    assert run("synthesize", "--rows", 200, "--labels", 30, "--out", "planted") is None
+    assert run("synthesize", "--rows", 200, "--labels", 30, "--out", "planted") == 0
     assert "preprocess.py --train planted/train.txt" in capsys.readouterr().out
-    assert run("verify", "planted") is None
+    assert run("verify", "planted") == 0
     assert "DIFFERS" not in capsys.readouterr().out
-    assert run("describe", "planted/train.txt", "planted/test.txt", "--workers", 1) is None
-    by_name = run("describe", "--dataset", "planted", "--workers", 1)
-    assert by_name is None
+    files = "planted/train.txt", "planted/test.txt"
+    assert run("describe", *files, "--workers", 1, "--plot", "labels.png") == 0
+    assert (folder / "labels.png").exists()
+    assert run("describe", "--dataset", "planted", "--workers", 1) == 0
     assert "| 200 " in capsys.readouterr().out
 
 
@@ -86,7 +85,7 @@ def test_a_mistake_is_one_clear_line(folder, capsys, arguments, message):
 
 
 def test_all_cards_are_listed(folder, capsys):
-    assert run("list") is None
+    assert run("datasets") == 0
     shown = capsys.readouterr().out
     assert all(f"| {name} " in shown for name in cards.list_cards())
 
@@ -95,12 +94,10 @@ def test_it_runs_as_a_program(tmp_path):
     records = [{"title": "one two", "target_ind": [0]}, {"title": "three", "target_ind": [1]}]
     text = "".join(json.dumps(record) + "\n" for record in records)
     (tmp_path / "trn.json.gz").write_bytes(gzip.compress(text.encode()))
-    command = [sys.executable, "-m", "solar_tf.datasets", "describe", tmp_path / "trn.json.gz"]
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path)
+    done = run_solar("describe", tmp_path / "trn.json.gz", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "format json" in done.stdout
     (tmp_path / "trn.json.gz").write_bytes(b"")
-    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path)
+    done = run_solar("describe", tmp_path / "trn.json.gz", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
