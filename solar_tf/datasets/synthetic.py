@@ -2,8 +2,8 @@
 
 Every label has a few words of its own, drawn from a vocabulary in which some words are frequent
 (power law). A row draws its labels, some frequent and most rare (power law), shows most of them
-by two of their words each, and adds words of noise. What a row does not show, or training never
-had, cannot be learned; so the best accuracy that is to be expected is known, and is in the card.
+by two of their words each, and adds words of noise. A label that a row does not show, or that
+training never showed, cannot be predicted; so the best possible accuracy is known: see the card.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ class Recipe:
     labels: int
     labels_per_row: float = 4.0  # mean of a geometric distribution, repeats dropped
     hidden: float = 0.2  # share of a row's labels that do not show in its words
-    noise_words: int = 2  # of a row, that have nothing to do with its labels
+    noise_words: int = 2  # words of a row that have nothing to do with its labels
     label_exponent: float = 0.6  # of the power law of label frequencies
     word_exponent: float = 0.5
     dim: int = 512  # of dense rows
@@ -158,7 +158,7 @@ class _Facts:
     def __init__(self, num_labels):
         self.rows = self.labels = self.words = 0
         self.sums = {f"P@{k}": 0.0 for k in KS}
-        if num_labels > 10 * RECALL_AT:  # else guesses find what cannot be known
+        if num_labels > 10 * RECALL_AT:  # with fewer labels, guesses would count
             self.sums[f"R@{RECALL_AT}"] = 0.0
 
     def add(self, block, seen):

@@ -21,7 +21,7 @@ UNKNOWN, END = -1, -2  # ids of words out of the vocabulary, and of the end of a
 
 
 def _normalize(text):
-    """NFKC composes letters and accents: an accent of its own is no letter and splits words."""
+    """NFKC: letters composed with their accents, since a separate accent would split a word."""
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 

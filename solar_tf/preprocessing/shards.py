@@ -66,7 +66,7 @@ class Job:
         self.paths.publish(self.paths.index(chunk))
 
     def fetch_described(self):
-        """Have what the scan wrote here, in a worker's machine."""
+        """Download the scan's files to this machine."""
         self.paths.fetch(*(self.paths.root / name for name in self.described), facts=self.described)
 
     def inputs(self, rows):
@@ -105,7 +105,7 @@ def _start_worker(job):
 
 
 def write_files(job, workers):
-    """Indexes and shards, by the same processes: a small run takes less time than their start."""
+    """Write indexes and shards in one go: starting workers twice takes longer than a small run."""
     rows = [source.num_rows for source in job.sources.values()]
     with progress(sum(rows) if all(rows) else None, "writing records", "row") as bar:
 
@@ -131,7 +131,7 @@ def _work(task):
     return function(*arguments)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused, not warned of
+@np.errstate(over="ignore", invalid="ignore")  # overflow is an error, see _require_finite
 def _write_shard(split, shard, block):
     """One block of rows as files; returns its number of rows."""
     rows = _job.parse(split, block)
@@ -170,7 +170,7 @@ def _write_shard(split, shard, block):
 
 
 def _require_finite(split, block, splits, values):
-    """Weights multiply and collisions add up: beyond float32 a value is no number any more."""
+    """Refuse values that weights or hash collisions made too large for float32."""
     bad = ~np.isfinite(values)
     if bad.any():
         row = block.first_row + row_of_first(splits, bad) + 1

@@ -2,7 +2,7 @@
 
 First a scan of the training rows, where it is needed, for the vocabulary and the
 numbers of labels and features. Then every block of rows becomes one shard
-(`solar_tf.preprocessing.shards`). What exists already is complete and is not made again.
+(`solar_tf.preprocessing.shards`). A file that exists is complete and is not made again.
 """
 
 import json
@@ -39,7 +39,7 @@ from solar_tf.runtime.memory import choose_workers, held_to
 
 SPLITS = ("train", "test")
 COUNTERS = ("rows", "unlabelled", "duplicate_labels", "featureless")
-PARSED_TIMES = 15  # the parsed rows of a shard, at most in use while it is made
+PARSED_TIMES = 15  # most memory of making a shard, as a multiple of its parsed rows
 
 
 def preprocess(root, dataset, config, workers, max_memory=None):
@@ -84,11 +84,9 @@ def make_run(root, dataset, config, workers):
             verify(paths.root, content["files"], "delete it and run preprocess.py again")
             job = Job(paths, dataset, config, content)
             if config.grouped_share:
-                from solar_tf.preprocessing.grouping import (
-                    write_grouped,  # loads scipy, which others start without
-                )
+                from solar_tf.preprocessing import grouping  # loads scipy
 
-                write_grouped(job, workers)
+                grouping.write_grouped(job, workers)
             write_files(job, workers)
             _write_summary(job)
     return open_run(root, stage=True)
@@ -105,7 +103,7 @@ def _refuse_orphans(paths):
 
 
 def _is_complete(paths, content):
-    """Whether all is there that the stage writes; what was cut short is cleared away."""
+    """Whether the stage's output is complete; files that were cut short are deleted."""
     paths.fetch(paths.summary)
     summary = read_summary(paths, content["format"])
     if summary is None and content["format"] != FORMAT:
@@ -252,7 +250,7 @@ def _report(run, duration):
 
 
 def _needs(dataset):
-    """Bytes that all processes need together, and each worker: as far as the first rows tell."""
+    """Bytes that all processes need together, and each worker; guessed from the first rows."""
     rows = dataset.train.parse(next(dataset.train.blocks(ROWS_PER_BLOCK)))
     text = sum(len(title) + 100 for title in rows.texts or ())
     arrays = (rows.labels, rows.features, rows.values, rows.dense)
