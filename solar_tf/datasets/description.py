@@ -115,15 +115,11 @@ def text_plot(frequencies):
 
 def save_plot(path, name, frequencies):
     """The same as a picture, in the format that the path's ending names."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise UserError("--plot needs matplotlib: pip install matplotlib, or go without it")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
     counts = frequencies.counts[frequencies.counts > 0]
-    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    figure = Figure((6, 4), layout="constrained")
+    axes = figure.subplots()
     axes.loglog(np.arange(1, len(counts) + 1), counts)
     axes.set(xlabel="rank of the label", ylabel="training rows with it", title=name)
     axes.grid(True, alpha=0.3)
@@ -131,8 +127,6 @@ def save_plot(path, name, frequencies):
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be written ({error}): choose another --plot")
-    finally:
-        pyplot.close(figure)
 
 
 def compare(card, dataset, splits):

@@ -14,6 +14,8 @@ import numpy as np
 from solar_tf.datasets.cards import PROPENSITY_DEFAULT
 from solar_tf.runtime.ragged import row_splits
 
+KS = (1, 3, 5, 10)  # cut-offs of P@k, RP@k, nDCG@k and PSP@k
+RECALL_AT = 100
 PADDING = -1
 PAIRS_PER_BLOCK = 4096  # of a query and a true label; their rankings fit the cache
 
@@ -78,7 +80,7 @@ def psp_at(hits, ids, splits, labels, inverse_propensity, k):
 class MetricSums:
     """Metrics of queries that come in blocks: `add` every block, then ask for the `result`."""
 
-    def __init__(self, inverse_propensity=None, ks=(1, 3, 5, 10), recall_at=100):
+    def __init__(self, inverse_propensity=None, ks=KS, recall_at=RECALL_AT):
         self.inverse_propensity = inverse_propensity
         self.ks = tuple(ks)
         self.recall_k = recall_at
@@ -111,7 +113,7 @@ class MetricSums:
         }
 
 
-def evaluate(ids, splits, labels, inverse_propensity=None, ks=(1, 3, 5, 10), recall_at=100):
+def evaluate(ids, splits, labels, inverse_propensity=None, ks=KS, recall_at=RECALL_AT):
     """All metrics of one test set as percentages: {"P@1": ..., "PSP@10": ..., "R@100": ...}."""
     sums = MetricSums(inverse_propensity, ks, recall_at)
     sums.add(ids, splits, labels)

@@ -61,7 +61,6 @@ def test_the_plot_falls_from_the_left_to_the_right():
 
 
 def test_the_plot_can_be_a_picture(tmp_path):
-    pytest.importorskip("matplotlib")
     frequencies = Frequencies.of(np.arange(100))
     save_plot(tmp_path / "labels.png", "name", frequencies)
     assert (tmp_path / "labels.png").read_bytes().startswith(b"\x89PNG")

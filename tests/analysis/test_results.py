@@ -3,10 +3,9 @@ import itertools
 import numpy as np
 import pytest
 
-from solar_tf.analysis.report.results import (
-    baseline_results,
+from solar_tf.analysis.results import (
+    all_results,
     best_shortlist,
-    chunk_subsets,
     predictions,
     solar_results,
 )
@@ -25,16 +24,18 @@ def test_rows_are_those_of_the_metrics_file(evaluated):
 
 
 def test_subsets_and_baselines_are_found(evaluated):
-    assert chunk_subsets(evaluated) == [2]
-    assert {row.num_chunks for row in solar_results(evaluated, 2)} == {2}
-    (parabel,) = baseline_results(evaluated)
-    assert (parabel.name, parabel.is_solar) == ("Parabel", False)
+    rows = all_results(evaluated)
+    assert [(row.num_chunks, row.subset) for row in rows] == [(3, None)] * 6 + [(2, 2)] * 6 + [
+        (None, None)
+    ]
+    assert rows[6].name == "SOLAR (full), 2 chunks"
+    assert (rows[-1].name, rows[-1].is_solar) == ("Parabel", False)
 
 
 def test_predictions_of_every_row_give_its_precision(evaluated):
     splits, labels = true_labels(evaluated)
     truth = [set(labels[a:b]) for a, b in itertools.pairwise(splits)]
-    for row in [*solar_results(evaluated), *baseline_results(evaluated)]:
+    for row in all_results(evaluated):
         first = predictions(evaluated, row)[0][:, 0]
         hits = [label in true for label, true in zip(first, truth, strict=True)]
         assert 100 * np.mean(hits) == pytest.approx(row.metrics["P@1"])

@@ -1,5 +1,6 @@
 """The results that a run holds: SOLAR's rows and the baselines', in one shape."""
 
+import itertools
 import os
 from dataclasses import dataclass
 
@@ -15,26 +16,38 @@ class Result:
     setting: str  # full, m=100; of a baseline its title
     score: str
     metrics: dict  # percentages, and candidates
-    training_seconds: float  # of the clock; see `training_clock`
+    training_seconds: float  # by the clock where it was kept: see `solar_results`
     ms_query: float  # on all cores, a batch at a time
     num_chunks: int | None = None
     epochs: int | None = None
+    subset: int | None = None  # the first chunks only; None for all
 
     @property
     def is_solar(self):
         return self.method == "solar"
 
 
-def solar_results(run, num_chunks=None):
-    """The rows of metrics.json, or of a subset of the chunks; [] where there is none."""
-    content = read_json(run.paths.metrics(num_chunks))
+def all_results(run):
+    """SOLAR with all chunks, SOLAR with fewer chunks where infer.py was run so, baselines."""
+    counts = range(1, run.config.num_chunks)
+    subsets = [solar_results(run, count) for count in counts]
+    return [*solar_results(run), *itertools.chain(*subsets), *baseline_results(run)]
+
+
+def solar_results(run, subset=None):
+    """The rows of metrics.json, of all chunks or of the first ones; [] where there is none."""
+    content = read_json(run.paths.metrics(subset))
     if content is None:
         return []
     cores = content.get("cores", os.cpu_count())
-    clock = training_clock(run) if num_chunks is None else None
+    # The clock ran from start to end of a training that nothing broke. Without it there are only
+    # the seconds of every chunk, and chunks train side by side.
+    clock = None if subset else (read_json(run.paths.provenance) or {}).get("training_clock")
     return [
         Result(
-            f"SOLAR ({row['setting']})" + (", evidence" if row["score"] == "evidence" else ""),
+            f"SOLAR ({row['setting']})"
+            + (", evidence" if row["score"] == "evidence" else "")
+            + (f", {subset} chunks" if subset else ""),
             "solar",
             row["setting"],
             row["score"],
@@ -44,25 +57,17 @@ def solar_results(run, num_chunks=None):
             row["ms_forward"] + (row["ms_top_m"] + row["ms_rank"]) / cores,
             content["num_chunks"],
             run.config.epochs,
+            subset,
         )
         for row in content["rows"]
     ]
-
-
-def training_clock(run):
-    """Seconds from start to end of a training that nothing broke, or None.
-
-    Without it there are only the seconds of every chunk, and chunks train side by side.
-    """
-    return (read_json(run.paths.provenance) or {}).get("training_clock")
 
 
 def baseline_results(run):
     """The rows of all baselines that are evaluated, by the name of their folder."""
     found = []
     for path in sorted(run.paths.baseline("*").parent.glob("*/metrics.json")):
-        content = read_json(path)
-        name = path.parent.name
+        content, name = read_json(path), path.parent.name
         for row in content["rows"]:
             title = row["setting"] if name == content["baseline"] else f"{row['setting']} ({name})"
             found.append(
@@ -80,17 +85,12 @@ def baseline_results(run):
     return found
 
 
-def chunk_subsets(run):
-    """The numbers of chunks, below all of them, that infer.py was run with."""
-    counts = range(1, run.config.num_chunks)
-    return [count for count in counts if run.paths.metrics(count).exists()]
-
-
 def predictions(run, result):
-    """ids [Q, k] and scores [Q, k] of a result of all chunks."""
+    """ids [Q, k] and scores [Q, k] of a result."""
     if result.is_solar:
+        path = run.paths.predictions(result.subset)
         names = [f"{result.setting}_{result.score}_{what}" for what in ("ids", "scores")]
-        return tuple(read_array(run.paths.predictions(), name) for name in names)
+        return tuple(read_array(path, name) for name in names)
     path = run.paths.baseline(result.method) / "predictions.npz"
     arrays = read_arrays(path, "solar baseline")
     return arrays["ids"], arrays["scores"]
@@ -100,3 +100,12 @@ def best_shortlist(results, score="probability"):
     """SOLAR's result of the largest m with that score: what the paper compares with others."""
     rows = [r for r in results if r.is_solar and r.score == score and r.setting != "full"]
     return max(rows, key=lambda r: int(r.setting[2:]), default=None)
+
+
+def top_buckets(run, chunk):
+    """Blocks of queries as infer.py left them: {"buckets": [n, m], "values": [n, m]}."""
+    for block in itertools.count():
+        path = run.paths.topm(block, chunk)
+        if not path.exists():
+            return
+        yield read_arrays(path, "infer.py")

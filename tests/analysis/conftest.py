@@ -18,3 +18,10 @@ def evaluated(trained_once, tmp_path_factory):
     infer(root, top_buckets=(20, 5), num_chunks=2)
     run_baseline(root, "parabel")
     return open_run(root)
+
+
+@pytest.fixture(scope="session")
+def facts(evaluated):
+    from solar_tf.analysis.report.facts import gather
+
+    return gather(evaluated)
