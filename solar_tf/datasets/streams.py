@@ -72,39 +72,28 @@ def compression(path):
 
 
 def pieces(path):
-    """Yield the decompressed bytes of a file."""
-    with open_regular(path) as file:
-        yield from _decompressed(path, file)
-
-
-def _decompressed(path, file):
+    """Yield the decompressed bytes of a file, and the share of it that has been read."""
     decompress = {"gz": _gz_pieces, "xz": _xz_pieces, None: _plain_pieces}[compression(path)]
-    try:
-        for number, piece in enumerate(decompress(file)):
-            yield piece if number else piece.removeprefix(BYTE_ORDER_MARK)
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        fail(path, None, f"damaged or cut short ({error})", "download or compress it again")
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            for number, piece in enumerate(decompress(file)):
+                piece = piece if number else piece.removeprefix(BYTE_ORDER_MARK)
+                yield piece, file.tell() / size
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            fail(path, None, f"damaged or cut short ({error})", "download or compress it again")
 
 
 def head(path, num_bytes=1 << 16):
     """The first (decompressed) bytes of a file, at least one."""
     start = b""
-    for piece in pieces(path):
+    for piece, _ in pieces(path):
         start += piece[:num_bytes]
         if len(start) >= num_bytes:
             break
     if not start:
         fail(path, None, "the file is empty", "download or build it again")
     return start[:num_bytes]
-
-
-def _after_lines(stream, skip):
-    for piece in stream:
-        while skip and piece:
-            _, newline, piece = piece.partition(b"\n")
-            skip -= len(newline)
-        if piece:
-            yield piece
 
 
 @dataclass(frozen=True)
@@ -122,14 +111,12 @@ class Span:
 
 
 def line_blocks(path, lines_per_block, skip=0):
-    """Yield Blocks of `lines_per_block` whole lines, after the first `skip` lines.
+    """Blocks of `lines_per_block` whole lines, after the first `skip` lines.
 
     `block_bytes` returns the lines of a block.
     """
-    lines = _Lines(path, lines_per_block, skip)
     cut = _cut_stream if compression(path) else _cut_plain
-    with open_regular(path) as file:
-        yield from cut(lines, file)
+    return cut(_Lines(path, lines_per_block, skip))
 
 
 def where(data, byte):
@@ -177,33 +164,40 @@ class _Lines:
             yield Block(self.first, num_lines, (part,), 1.0)
 
 
-def _cut_stream(lines, file):
+def _cut_stream(lines):
     """Blocks of a compressed file, which hold their lines."""
-    size, parts = os.fstat(file.fileno()).st_size, []
-    for piece in map(memoryview, _after_lines(_decompressed(lines.path, file), lines.skip)):
-        start = 0
+    skip, parts = lines.skip, []
+    for piece, share in pieces(lines.path):
+        while skip and piece:
+            _, newline, piece = piece.partition(b"\n")
+            skip -= len(newline)
+        if not piece:
+            continue
+        start, piece = 0, memoryview(piece)
         for end in lines.ends(piece):
-            yield lines.block(b"".join([*parts, piece[start:end]]), file.tell() / size)
+            yield lines.block(b"".join([*parts, piece[start:end]]), share)
             parts, start = [], end
         parts.append(piece[start:])
     yield from lines.rest(b"".join(parts))
 
 
-def _cut_plain(lines, file):
+def _cut_plain(lines):
     """Blocks of a plain file, which hold the Span of their lines.
 
     One process cuts for all others, so this loop must be fast: one buffer, no copies.
     """
-    size, buffer = os.fstat(file.fileno()).st_size, np.empty(BUFFER, np.uint8)
-    file.seek(len(BYTE_ORDER_MARK) if file.read(3) == BYTE_ORDER_MARK else 0)
-    for _ in range(lines.skip):
-        file.readline(MAX_LINE)
-    start = place = file.tell()
-    while num_bytes := file.readinto(buffer):
-        for end in lines.ends(buffer[:num_bytes]):
-            yield lines.block(Span(lines.path, start, place + end), (place + end) / size)
-            start = place + end
-        place += num_bytes
+    buffer = np.empty(BUFFER, np.uint8)
+    with open_regular(lines.path) as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(len(BYTE_ORDER_MARK) if file.read(3) == BYTE_ORDER_MARK else 0)
+        for _ in range(lines.skip):
+            file.readline(MAX_LINE)
+        start = place = file.tell()
+        while num_bytes := file.readinto(buffer):
+            for end in lines.ends(buffer[:num_bytes]):
+                yield lines.block(Span(lines.path, start, place + end), (place + end) / size)
+                start = place + end
+            place += num_bytes
     yield from lines.rest(Span(lines.path, start, place))
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solar_tf.config import SolarConfig
+from solar_tf.datasets.arrays import open_arrays
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import grouping, hashing
 from solar_tf.preprocessing.features import scale_rows
@@ -129,17 +130,16 @@ def test_a_grouped_run_goes_through_all_stages(topics, tmp_path):
 def test_dense_rows_are_grouped_as_well(tmp_path):
     generator = np.random.default_rng(0)
     topics = generator.integers(4, size=200)
-    rows = np.eye(8, dtype=np.float32)[topics] + generator.normal(0, 0.05, (200, 8))
-    owners = topics + 4 * generator.integers(3, size=200)
-    labels = sp.csr_matrix((np.ones(200, np.float32), owners, np.arange(201)), (200, 12))
-    for split in ("train", "test"):
-        np.save(tmp_path / f"{split}.npy", rows.astype(np.float32))
-        sp.save_npz(tmp_path / f"{split}_labels.npz", labels)
-    sums = grouping.sum_by_label(rows, labels.indptr, labels.indices, 12)
-    assert np.allclose(sums, labels.T.toarray() @ rows)
-    buckets = grouping.group_labels(scale_rows(np.asarray(sums)), 0, 4)
-    assert all(len(set(buckets[topic::4])) == 1 for topic in range(4))
-    assert (np.bincount(buckets) == 3).all()
+    rows = np.eye(8)[topics] + generator.normal(0, 0.05, (200, 8))
+    labels = topics + 4 * generator.integers(3, size=200)
+    sums = grouping.sum_by_label(rows, np.arange(201), labels, 12)
+    assert np.allclose(sums, np.eye(12)[labels].T @ rows)
+    config = small_config(num_buckets=4, grouped_share=1)
+    run = preprocess(tmp_path / "run", open_arrays(rows, labels[:, None].tolist()), config, 1)
+    for chunk in range(config.num_chunks):
+        buckets = load_index(run.paths.index(chunk)).label_buckets()
+        assert all(len(set(buckets[topic::4])) == 1 for topic in range(4))
+        assert (np.bincount(buckets) == 3).all()
 
 
 def test_profiles_keep_the_heaviest_features_of_a_row():
