@@ -13,7 +13,7 @@ import numpy as np
 from solar_tf.baselines.interface import empty_ranking, in_threads
 from solar_tf.baselines.kernels.ranking import insert_block
 from solar_tf.errors import UserError
-from solar_tf.preprocessing.clusters import balanced_clusters
+from solar_tf.preprocessing.grouping import balanced_clusters
 
 LABELS_PER_BLOCK = 4096
 QUERIES_PER_BLOCK = 1024

@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from solar_tf.baselines.interface import Settings, setting
 from solar_tf.baselines.kernels.vectors import dot, fast
 from solar_tf.baselines.neighbours import NeighbourBaseline, learn_parts, unit_rows
-from solar_tf.preprocessing.clusters import balanced_clusters
 from solar_tf.preprocessing.features import scale_rows
+from solar_tf.preprocessing.grouping import balanced_clusters
 
 ROWS_PER_PRODUCT = 500  # of a cluster; bounds the dense block of similarities
 SMALL = "for one cluster, else"

@@ -31,8 +31,8 @@ from solar_tf.baselines.interface import (
 from solar_tf.baselines.kernels.ranking import best_labels
 from solar_tf.baselines.kernels.svm import train_svms
 from solar_tf.baselines.kernels.vectors import dot
-from solar_tf.preprocessing.clusters import balanced_clusters
 from solar_tf.preprocessing.features import scale_rows
+from solar_tf.preprocessing.grouping import balanced_clusters
 from solar_tf.runtime.compiled import compiled
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.ragged import row_splits

@@ -143,7 +143,7 @@ def compare(card, dataset, splits):
     counts = card.counts
     for name, found in _found(dataset, splits).items():
         shown = f"{found:,}" if isinstance(found, int) else f"{found:,.2f}"
-        # A card's features are those of its bag of words: other words are no difference.
+        # A card counts the features of a bag of words, which titles need not have.
         comparable = name in counts and not (name == "features" and dataset.kind == "text")
         fits = abs(counts[name] - found) <= ROUNDING if comparable else None
         rows.append((name.replace("_", " "), _number(counts.get(name)), shown, fits))
@@ -152,7 +152,7 @@ def compare(card, dataset, splits):
 
 
 def _found(dataset, splits):
-    """What the files have of the counts of a card."""
+    """The counts of a card, as found in the files."""
     parts = splits.values()
     num_rows = sum(part.num_rows for part in parts)
     found = {

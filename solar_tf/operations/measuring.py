@@ -16,7 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from solar_tf.datasets.head import Head
+from solar_tf.datasets.source import Head
 from solar_tf.preprocessing import hashing
 from solar_tf.preprocessing.stage import make_run
 from solar_tf.retrieval import forward, ranking

@@ -11,12 +11,11 @@ import json
 
 import numpy as np
 
-from solar_tf.datasets.own_labels import add_own_labels, index_titles
-from solar_tf.datasets.source import row_of_first
+from solar_tf.datasets.source import row_of_first, tracked_blocks
+from solar_tf.datasets.titles import add_own_labels, index_titles
 from solar_tf.datasets.vocabulary import Vocabulary, bags
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import features, hashing
-from solar_tf.preprocessing.scan import shard_blocks
 from solar_tf.run import records
 from solar_tf.run.files import write_arrays
 from solar_tf.run.index import build_index, load_index, save_index
@@ -107,7 +106,7 @@ def _start_worker(job):
 
 
 def write_files(job, workers):
-    """Indexes and shards, by the same processes: a small run takes less time than their start."""
+    """Write indexes and shards in one go: starting workers twice takes longer than a small run."""
     rows = [source.num_rows for source in job.sources.values()]
     with progress(sum(rows) if all(rows) else None, "writing records", "row") as bar:
 
@@ -117,7 +116,7 @@ def write_files(job, workers):
                     yield _write_index, chunk
             before = 0
             for split, source in job.sources.items():
-                for shard, block in enumerate(shard_blocks(source, bar, before)):
+                for shard, block in enumerate(tracked_blocks(source, bar, before)):
                     before += block.num_rows
                     if all(map(job.paths.has, job.shard_files(split, shard))):
                         bar.update(block.num_rows)
@@ -133,7 +132,7 @@ def _work(task):
     return function(*arguments)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused, not warned of
+@np.errstate(over="ignore", invalid="ignore")  # overflow is an error, see _require_finite
 def _write_shard(split, shard, block):
     """One block of rows as files; returns its number of rows."""
     rows = _job.parse(split, block)
@@ -172,7 +171,7 @@ def _write_shard(split, shard, block):
 
 
 def _require_finite(split, block, splits, values):
-    """Weights multiply and collisions add up: beyond float32 a value is no number any more."""
+    """Refuse values that weights or hash collisions made too large for float32."""
     bad = ~np.isfinite(values)
     if bad.any():
         row = block.first_row + row_of_first(splits, bad) + 1

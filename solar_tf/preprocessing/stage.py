@@ -2,7 +2,7 @@
 
 First a scan of the training rows, where it is needed, for the vocabulary and the
 numbers of labels and features. Then every block of rows becomes one shard
-(`solar_tf.preprocessing.shards`). What exists already is complete and is not made again.
+(`solar_tf.preprocessing.shards`). A file that exists is complete and is not made again.
 """
 
 import json
@@ -13,12 +13,12 @@ from importlib import metadata
 import numpy as np
 
 import solar_tf
-from solar_tf.datasets.filters import read_label_filter
-from solar_tf.datasets.source import COUNT_LIMIT
+from solar_tf.datasets.dataset import read_label_filter
+from solar_tf.datasets.source import COUNT_LIMIT, ROWS_PER_BLOCK
 from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import features
-from solar_tf.preprocessing.scan import ROWS_PER_SHARD, scan
+from solar_tf.preprocessing.scan import scan
 from solar_tf.preprocessing.shards import Job, write_files
 from solar_tf.run.checksums import file_facts, verify
 from solar_tf.run.directory import open_run, run_directory
@@ -30,7 +30,7 @@ from solar_tf.runtime.memory import choose_workers, held_to
 
 SPLITS = ("train", "test")
 COUNTERS = ("rows", "unlabelled", "duplicate_labels", "featureless")
-PARSED_TIMES = 15  # the parsed rows of a shard, at most in use while it is made
+PARSED_TIMES = 15  # most memory of making a shard, as a multiple of its parsed rows
 
 
 def preprocess(root, dataset, config, workers, max_memory=None):
@@ -74,11 +74,9 @@ def make_run(root, dataset, config, workers):
             job.fetch_inputs()
             verify(paths.root, content["files"], "delete it and run preprocess.py again")
             if config.grouped_share:
-                from solar_tf.preprocessing.grouping import (
-                    write_grouped,  # loads scipy, which others start without
-                )
+                from solar_tf.preprocessing import grouping  # loads scipy
 
-                write_grouped(job, workers)
+                grouping.write_grouped(job, workers)
             write_files(job, workers)
             _write_summary(job)
     return open_run(root, stage=True)
@@ -234,8 +232,8 @@ def _report(run, duration):
 
 
 def _needs(dataset):
-    """Bytes that all processes need together, and each worker: as far as the first rows tell."""
-    rows = dataset.train.parse(next(dataset.train.blocks(ROWS_PER_SHARD)))
+    """Bytes that all processes need together, and each worker; guessed from the first rows."""
+    rows = dataset.train.parse(next(dataset.train.blocks(ROWS_PER_BLOCK)))
     text = sum(len(title) + 100 for title in rows.texts or ())
     arrays = (rows.labels, rows.features, rows.values, rows.dense)
     parsed = text + sum(array.nbytes for array in arrays if array is not None)
