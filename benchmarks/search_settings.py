@@ -44,10 +44,11 @@ def hold_out(data, out):
 
 def judge(run, chunk):
     """Bucket metrics of a trained chunk on the run's test rows."""
-    from solar_tf.retrieval.forward import Forward, query_batches
+    from solar_tf.retrieval.encoder import TensorFlowEncoder
+    from solar_tf.retrieval.forward import query_batches
     from solar_tf.training.model import inputs_of
 
-    scores = Forward(run).load(chunk)
+    scores = TensorFlowEncoder(run).load(run.paths.chunk(chunk))
     hits, recall, loss, rows = np.zeros(20), 0.0, 0.0, 0
     for batch in query_batches(run, chunk, 0, run.summary["test"]["rows"], targets=True):
         probabilities = scores(inputs_of(batch))

@@ -5,8 +5,7 @@ import numpy as np
 from solar_tf.analysis.results import all_results, predictions
 from solar_tf.analysis.tables import Table
 from solar_tf.errors import UserError
-from solar_tf.retrieval.metrics import KS, RECALL_AT, evaluate, hits
-from solar_tf.retrieval.truth import true_labels
+from solar_tf.retrieval.metrics import KS, RECALL_AT, evaluate, hits, true_labels
 from solar_tf.run.directory import open_run
 from solar_tf.run.files import read_arrays
 from solar_tf.runtime.ragged import row_numbers, row_splits, take_rows

@@ -10,7 +10,6 @@ from pathlib import Path
 from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
 from solar_tf.run.checksums import incomplete, verify
-from solar_tf.run.locks import claim  # noqa: F401, for tests/training/
 from solar_tf.run.manifest import read_config, read_summary
 from solar_tf.run.objects import local_path, url_of
 from solar_tf.run.paths import RunDirectory
@@ -141,8 +140,3 @@ def read_run(paths):
     files = content.get("files", {}) | summary.pop("files")
     seeds = tuple(content["seeds"])
     return Run(paths, content["config"], content["dataset"], seeds, summary, files)
-
-
-# The names by which training/ knows these.
-RunDirectory.chunk_claim = RunDirectory.chunk_lock
-RunDirectory.facts = lambda self, folder: self.small_files(folder)

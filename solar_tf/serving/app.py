@@ -11,9 +11,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi.staticfiles import StaticFiles
 
 from solar_tf import __version__
+from solar_tf.retrieval.options import SearchOptions as Options
 from solar_tf.serving import refusals, schemas
 from solar_tf.serving.counters import CONTENT_TYPE
-from solar_tf.serving.engine import Options
 from solar_tf.serving.gate import Gate
 
 PAGE = Path(__file__).parent / "page"

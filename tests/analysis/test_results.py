@@ -9,7 +9,7 @@ from solar_tf.analysis.results import (
     predictions,
     solar_results,
 )
-from solar_tf.retrieval.truth import true_labels
+from solar_tf.retrieval.metrics import true_labels
 from solar_tf.run.files import read_json, write_json
 
 

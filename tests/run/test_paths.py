@@ -23,7 +23,7 @@ ARGUMENTS = {
 
 NO_PATHS = {
     *("name_of", "has", "incomplete", "stored", "count_bytes", "fetch", "small_files"),
-    *("publish", "drop", "refresh", "start", "require_same", "facts", "chunk_claim"),
+    *("publish", "drop", "refresh", "start", "require_same"),
 }
 
 

@@ -178,7 +178,7 @@ def test_a_trainer_has_one_model_in_memory(preprocessed, tmp_path):
 
 def test_a_chunk_that_another_trainer_holds_is_left_to_it(preprocessed, tmp_path):
     run = copy_run(preprocessed, tmp_path)
-    with try_lock(run.paths.chunk_claim(0)):
+    with try_lock(run.paths.chunk_lock(0)):
         train(tmp_path, chunks=[0, 2])
     assert run.trained_chunks() == [2]
 
@@ -186,12 +186,12 @@ def test_a_chunk_that_another_trainer_holds_is_left_to_it(preprocessed, tmp_path
 def test_a_chunk_that_another_trainer_holds_is_waited_for_on_request(preprocessed, tmp_path):
     run = copy_run(preprocessed, tmp_path)
     with (
-        claim(run.paths.chunk_claim(0)),
+        try_lock(run.paths.chunk_lock(0)),
         pytest.raises(UserError, match="another trainer holds 1 of these chunks"),
     ):
         train(tmp_path, chunks=[0], wait=0.01)
     holder = contextlib.ExitStack()
-    holder.enter_context(claim(run.paths.chunk_claim(0)))
+    holder.enter_context(try_lock(run.paths.chunk_lock(0)))
     threading.Timer(0.5, holder.close).start()
     train(tmp_path, chunks=[0], wait=60)
     assert run.trained_chunks() == [0]
@@ -266,7 +266,7 @@ def test_inputs_that_are_no_numbers_are_blamed(preprocessed, tmp_path):
 def test_what_a_trainer_leaves_when_killed_at_its_last_step_is_cleared(trained, tmp_path):
     run = copy_run(trained, tmp_path)
     run.paths.checkpoint(1, 77).mkdir(parents=True)
-    with try_lock(run.paths.chunk_claim(1)):
+    with try_lock(run.paths.chunk_lock(1)):
         train(tmp_path)
         assert run.paths.training(1).exists()  # somebody is at it
     train(tmp_path)

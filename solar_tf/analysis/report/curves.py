@@ -10,8 +10,9 @@ import numpy as np
 
 from solar_tf.analysis.results import top_buckets
 from solar_tf.retrieval import metrics, ranking
-from solar_tf.retrieval.truth import removed_labels, true_labels
-from solar_tf.run.index import load_index
+from solar_tf.retrieval.label_table import LabelTable
+from solar_tf.retrieval.options import SearchOptions
+from solar_tf.run.changes import read_delta
 from solar_tf.runtime.ragged import take_rows
 
 MOST_QUERIES = 2000
@@ -25,10 +26,9 @@ class TopBuckets:
     queries: np.ndarray  # [Q] rows of the test split
     buckets: np.ndarray  # [Q, K, m]
     values: np.ndarray  # [Q, K, m]
-    offsets: np.ndarray  # [K, B + 1]
-    labels: np.ndarray  # [K, N]
+    labels: LabelTable
     truth: tuple  # splits [Q + 1], labels
-    removed: tuple  # splits [Q + 1], labels that do not count
+    filtered: tuple  # splits [Q + 1], labels that are not evaluated
 
 
 def load_top_buckets(run, most_queries=MOST_QUERIES):
@@ -42,16 +42,13 @@ def load_top_buckets(run, most_queries=MOST_QUERIES):
     queries = np.sort(generator.choice(num_queries, size, replace=False))
     parts = [_read_chunk(run, chunk, queries) for chunk in chunks]
     m = min(buckets.shape[1] for buckets, _ in parts)
-    sizes = run.config.num_buckets, run.dataset["num_labels"]
-    indexes = [load_index(run.paths.index(chunk), *sizes) for chunk in chunks]
     return TopBuckets(
         queries,
         np.stack([buckets[:, :m] for buckets, _ in parts], axis=1),
         np.stack([values[:, :m] for _, values in parts], axis=1),
-        np.stack([index.offsets for index in indexes]),
-        np.stack([index.labels for index in indexes]),
-        _rows(*true_labels(run), queries),
-        _rows(*removed_labels(run), queries),
+        LabelTable.load(run, chunks, read_delta(run)),
+        _rows(*metrics.true_labels(run), queries),
+        _rows(*metrics.filtered_labels(run), queries),
     )
 
 
@@ -69,14 +66,16 @@ def _rows(splits, labels, queries):
 
 def rank(top, m, num_chunks, score):
     """Metrics of the sample with the first chunks and m buckets of each; candidates [Q]."""
-    kept = slice(0, num_chunks)
-    weights = ranking.score_weights(top.values[:, kept, :m], score)
-    k = min(metrics.RECALL_AT + int(np.diff(top.removed[0]).max(initial=0)), top.labels.shape[1])
-    ids, scores, candidates = ranking.rank(
-        top.buckets[:, kept, :m], weights, top.offsets[kept], top.labels[kept], k
+    first = slice(0, num_chunks)
+    labels = LabelTable(top.labels.offsets[first], top.labels.labels[first], top.labels.allowed)
+    spare = int(np.diff(top.filtered[0]).max(initial=0))
+    options = SearchOptions(min(metrics.RECALL_AT + spare, labels.num_labels), m, score)
+    weights = ranking.score_weights(top.values[:, first, :m], score)
+    ids, scores, candidates = labels.rank(
+        top.buckets[:, first, :m], weights, options.k, labels.filter(options)
     )
-    if len(top.removed[1]):
-        ids, scores = metrics.filter_pairs(ids, scores, *top.removed)
+    if spare:
+        ids, scores = metrics.filter_pairs(ids, scores, *top.filtered)
     return metrics.evaluate(ids[:, : metrics.RECALL_AT], *top.truth), candidates
 
 

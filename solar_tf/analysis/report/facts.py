@@ -14,8 +14,8 @@ from solar_tf.analysis.results import (
 )
 from solar_tf.analysis.tail import by_labels
 from solar_tf.retrieval import metrics
+from solar_tf.retrieval.metrics import true_labels
 from solar_tf.retrieval.ranking import SCORES
-from solar_tf.retrieval.truth import true_labels
 from solar_tf.run.files import read_json
 from solar_tf.run.manifest import read_config
 from solar_tf.run.weights import read_state

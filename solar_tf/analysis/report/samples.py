@@ -8,7 +8,7 @@ from solar_tf.analysis.tail import by_half, query_halves, row_features
 from solar_tf.datasets.dataset import open_named
 from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.errors import UserError
-from solar_tf.retrieval.truth import true_labels
+from solar_tf.retrieval.metrics import true_labels
 
 TOP = 4  # predictions that the paper shows
 

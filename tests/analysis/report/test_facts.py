@@ -7,7 +7,7 @@ import pytest
 from solar_tf.analysis.report.facts import accuracy_by_frequency
 from solar_tf.analysis.report.run_page import write_report
 from solar_tf.cli.solar import main
-from solar_tf.retrieval.truth import true_labels
+from solar_tf.retrieval.metrics import true_labels
 
 
 def test_accuracy_by_frequency_counts_pairs(evaluated):
