@@ -2,7 +2,7 @@
 
     python benchmarks/bench_dense_search.py --run RUN [--model dssm]
 
-Reads the model that `python -m solar_tf.baselines dssm --run RUN` has saved. For each way of
+Reads the model that `solar baseline dssm --run RUN` has saved. For each way of
 searching: P@1, Recall@100, the share of the exact top 100 that it finds, milliseconds of a query
 in blocks and alone on all cores, and the seconds that building the index took.
 """
@@ -20,7 +20,7 @@ METHODS = ("exact", "hnsw", "clusters")
 
 def measure(baseline, data, method):
     """One row of figures, and the labels found [QUERIES, 100]."""
-    from solar_tf.baselines.search import make_index
+    from solar_tf.baselines.dense_search import make_index
     from solar_tf.retrieval.metrics import evaluate
 
     own = type(baseline)(dataclasses.replace(baseline.settings, search=method))

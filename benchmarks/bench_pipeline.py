@@ -11,7 +11,6 @@
 """
 
 import argparse
-import itertools
 import os
 import shutil
 import statistics
@@ -31,12 +30,11 @@ from solar_tf.config import load_preset
 from solar_tf.datasets.dataset import open_files, open_named
 from solar_tf.preprocessing.stage import preprocess
 from solar_tf.retrieval.searcher import Searcher
-from solar_tf.run.directory import open_run, read_json
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_json
 from solar_tf.runtime.memory import kernel_count, process_tree
 
 if __name__ != "__mp_main__":  # worker processes of stage 1 import this file, but not TensorFlow
-    import tensorflow as tf
-
     from solar_tf.operations.estimate import estimate
     from solar_tf.retrieval.encoder import TensorFlowEncoder
     from solar_tf.retrieval.forward import query_batches
@@ -64,25 +62,25 @@ def bench_epoch(name, run, *, rounds=9, max_steps=120):
     """
     files = [run.paths.records("train", 0, s) for s in range(run.summary["train"]["shards"])]
     model = ChunkModel(run.config, run.input_dim, 0)
-    model.make_moments()
-    rate = tf.constant(run.config.learning_rate)
+    model.compile_adam(run.config.learning_rate)
+    steps = min(max_steps, run.summary["train"]["rows"] // run.config.batch_size)
 
     def spend(batches):
         started = time.perf_counter()
-        for batch in itertools.islice(batches, max_steps):
-            loss = model.train_batch(batch, rate)
-        float(loss)
+        model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0)
         return time.perf_counter() - started
 
-    kept = list(itertools.islice(read_batches(files, run.config.batch_size, seed=1), max_steps))
-    spend(kept[:20])
+    def read(epoch):
+        return read_batches(files, run.config.batch_size, seed=1, epoch=epoch)
+
+    kept = read(0).take(steps).cache()
+    spend(kept)
     ratios = []
     for epoch in range(rounds):
         memory = spend(kept)
-        records = spend(read_batches(files, run.config.batch_size, seed=1, epoch=epoch))
-        ratios.append(records / memory)
+        ratios.append(spend(read(epoch)) / memory)
     ratio = statistics.median(ratios)
-    step = memory / len(kept) * 1e3
+    step = memory / steps * 1e3
     return cost(
         f"training epoch from TFRecords, {name}",
         "the same steps on batches in memory",

@@ -40,7 +40,7 @@ def main():
         if precision != "float32":
             root = Path(args.out, precision)
             if not root.exists():
-                export("quantized", args.run, root, precision)
+                export(args.run, root, precision)
         solar = Solar.load(root)
         solar.search(texts[:8])  # compiles, or loads what was compiled before
         began = time.perf_counter()

@@ -29,7 +29,8 @@ from solar_tf.config import SolarConfig, load_preset
 from solar_tf.datasets.dataset import open_files
 from solar_tf.preprocessing.stage import preprocess
 from solar_tf.retrieval.searcher import open_searcher
-from solar_tf.run.directory import atomic_folder, open_run
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import atomic_folder
 from solar_tf.run.weights import save_weights, weight_shapes
 from solar_tf.runtime.console import progress
 
@@ -43,16 +44,8 @@ WORDS = 150_000
 @contextlib.contextmanager
 def serving(root):
     """`solar serve` in a process of its own; yields its address and the seconds it took."""
-    command = [
-        sys.executable,
-        "-m",
-        "solar_tf.cli.solar",
-        "serve",
-        str(root),
-        "--port=0",
-        "--rate=0",
-    ]
-    command += [f"--num-chunks={len(open_run(root).trained_chunks())}"]
+    command = [sys.executable, "-m", "solar_tf", "serve", str(root), "--port=0", "--rate=0"]
+    command += [f"--num_chunks={len(open_run(root).trained_chunks())}"]
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
     started = time.perf_counter()
     process = subprocess.Popen(

@@ -2,7 +2,7 @@
 
     python benchmarks/bench_snrm.py --run RUN --preset debian --plot docs/snrm_sweep.svg
 
-Trains each weight as `python -m solar_tf.baselines snrm --l1 ... --save_as snrm_l1_...` would;
+Trains each weight as `solar baseline snrm --l1 ... --save_as snrm_l1_...` would;
 what is complete already is only collected. Results go to benchmarks/results/snrm.json.
 """
 

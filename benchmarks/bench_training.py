@@ -72,7 +72,7 @@ def solar_step(feature_dim, hidden_dim, num_buckets, batch_size, mixed_precision
         batch_size=batch_size,
     )
     model = ChunkModel(config, feature_dim, chunk=0, mixed_precision=mixed_precision)
-    model.make_moments()
+    model.compile_adam(1e-3)
     batches = []
     for seed in range(4):
         ids, buckets = batch_arrays(feature_dim, num_buckets, batch_size, seed)
@@ -85,8 +85,10 @@ def solar_step(feature_dim, hidden_dim, num_buckets, batch_size, mixed_precision
                 "bucket_splits": tf.constant(np.arange(batch_size + 1) * LABELS, tf.int32),
             }
         )
-    rate = tf.constant(1e-3)
-    return lambda i: float(model.train_batch(batches[i % 4], rate))
+    arrays = {name: tf.stack([batch[name] for batch in batches]) for name in batches[0]}
+    batches = iter(tf.data.Dataset.from_tensor_slices(arrays).repeat())
+    model.make_train_function()  # what `fit` calls for every batch
+    return lambda i: float(model.train_function(batches)["loss"])
 
 
 def keras_step(feature_dim, hidden_dim, num_buckets, batch_size):

@@ -91,7 +91,7 @@ def main():
     from solar_tf.config import load_preset
     from solar_tf.datasets.dataset import open_files
     from solar_tf.preprocessing.stage import preprocess
-    from solar_tf.run.directory import read_json
+    from solar_tf.run.files import read_json
     from solar_tf.training.stage import train
 
     train_path, held_out = hold_out(args.data, args.out)

@@ -1,44 +1,25 @@
-"""Change the catalogue of a trained run, without training it again.
+"""Labels that are added to a trained run, or removed, without training it (docs/catalogue.md).
 
-    solar labels add RUN titles.txt             new labels, one title a line
-    solar labels add RUN titles.txt --how hash
-    solar labels remove RUN 17 42               by number, or --file numbers.txt
-    solar labels list RUN
-    solar labels compact RUN                    one file of all changes so far
-
-New labels get the next numbers. Placed by content, the default, a title is run through the
-chunks like a query, and the label takes, among the buckets that it makes likelier than usual in
-each chunk, the one with the fewest labels. Placed by hash, it takes the bucket that it would
-have had in training (§3.1), where only training could make queries find it. The changes are
-small files beside the run (docs/catalogue.md); infer.py and running searchers take them up.
+Placed by content, a title is run through the chunks like a query, and the label takes, among the
+buckets that it makes likelier than usual, the one with the fewest labels. Placed by hash, it takes
+the bucket that it would have had in training (§3.1). Changes are small files beside the run.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solar_tf.cli.programs import errors_explained, program
-from solar_tf.datasets.titles import read_label_titles
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import hashing
 from solar_tf.retrieval.attributes import Attributes
 from solar_tf.retrieval.label_table import read_attributes, with_changes
 from solar_tf.retrieval.searcher import Searcher
-from solar_tf.run.changes import (
-    COMMAND,
-    MOST_LABELS,
-    append,
-    changing,
-    compact,
-    one_line,
-    read_delta,
-)
+from solar_tf.run.changes import COMMAND, MOST_LABELS, append, changing, one_line
 from solar_tf.run.directory import Run, open_run
 from solar_tf.runtime.compiled import compiled
-from solar_tf.runtime.console import progress, say, size, table
+from solar_tf.runtime.console import progress
 
 WAYS = ("content", "hash")
 # Where a label goes by content, as measured in docs/catalogue.md: the emptiest of so many buckets,
@@ -199,97 +180,3 @@ def remove_labels(root: Any, labels: Sequence[int]) -> int:
         if len(gone):
             append(run, before, removed=gone)
     return len(gone)
-
-
-# The program.
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program; a UserError becomes one line and exit code 1."""
-    args = _parser().parse_args(arguments)
-    with errors_explained():
-        args.run_command(args)
-
-
-def _parser():
-    parser = program("solar_tf.catalogue.labels", __doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    command = _command(commands, "add", _add, "add labels by their titles")
-    command.add_argument("titles", help="a file of them, one a line, as of preprocess.py")
-    text = "a file of theirs: a header of names, and a line of values for each, with TABs between"
-    command.add_argument("--attributes", help=text)
-    command.add_argument("--how", choices=WAYS, default=WAYS[0], help="to place them by [content]")
-    text = f"best buckets among which the emptiest is taken [{CHOICES}]"
-    command.add_argument("--choices", type=int, default=CHOICES, help=text)
-    text = f"share of the best one's worth that they must have [{WITHIN}]"
-    command.add_argument("--within", type=float, default=WITHIN, help=text)
-    text = "0: buckets are worth their probability; 1: how often it is the usual one"
-    command.add_argument("--lift", type=float, default=LIFT, help=f"{text} [{LIFT}]")
-    text = f"of the chunks in which they go by content; in the others by hash [{SHARE}]"
-    command.add_argument("--share", type=float, default=SHARE, help=text)
-    command = _command(commands, "remove", _remove, "labels that must not be found any more")
-    command.add_argument("labels", nargs="*", type=int, metavar="LABEL")
-    command.add_argument("--file", help="more of them, a number a line")
-    _command(commands, "list", _list, "what has changed since training")
-    _command(commands, "compact", _compact, "make one file of all changes")
-    return parser
-
-
-def _command(commands, name, run, text):
-    command = commands.add_parser(name, help=text, description=text)
-    command.set_defaults(run_command=run)
-    command.add_argument("run", metavar="RUN", help="the run directory")
-    return command
-
-
-def _add(args):
-    titles = read_label_titles(args.titles)
-    attributes = None
-    if args.attributes:
-        given = Attributes.read(args.attributes)
-        attributes = [given.of(row) for row in range(given.num_labels)]
-    how = args.how, args.choices, args.within, args.lift, args.share
-    labels = add_labels(args.run, titles, *how, attributes=attributes)
-    if len(labels):
-        say(f"{len(labels):,} labels added: {labels[0]} to {labels[-1]}")
-    _list(args)
-    say(f"\nNext: infer.py --run {args.run} --query TEXT")
-
-
-def _remove(args):
-    labels = list(args.labels)
-    if args.file:
-        for line, text in enumerate(Path(args.file).read_text().split("\n"), 1):
-            if text.strip():
-                if not text.strip().isdecimal():
-                    raise UserError(f"{args.file}:{line}: {text!r:.40} is not a label's number")
-                labels.append(int(text))
-    if not labels:
-        raise UserError("no labels to remove: name them, or give a --file of them")
-    say(f"{remove_labels(args.run, labels):,} labels removed")
-    _list(args)
-
-
-def _list(args):
-    run = open_run(args.run)
-    found = read_delta(run)
-    stored = sum(facts[0] for facts in found.segments.values())
-    rows = [
-        ("trained with", f"{found.num_base:,}"),
-        ("added", f"{found.num_added:,}"),
-        ("removed", f"{len(found.removed):,}"),
-        ("can be found", f"{found.num_labels - len(found.removed):,}"),
-        ("files of changes", f"{len(found.segments):,} ({size(stored)})"),
-        ("weights", "as trained" if found.tuned is None else f"tuned, number {found.tuned}"),
-    ]
-    say(table(("labels", str(args.run)), rows))
-
-
-def _compact(args):
-    count = compact(open_run(args.run))
-    say(f"{count} files of changes are one" if count > 1 else "there is nothing to compact")
-    _list(args)
-
-
-if __name__ == "__main__":
-    main()

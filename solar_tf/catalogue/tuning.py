@@ -1,18 +1,12 @@
 """Fine-tune the chunks on new rows, with some of the old ones so that nothing is forgotten.
 
-    python -m solar_tf.catalogue.tuning RUN rows.txt --epochs 3 --replay 4
-
-Rows are those of training, `label,label<TAB>text`, or any format of docs/data.md; their labels may
-be ones that were added to the catalogue. Each chunk goes on from its weights (§3.2) with a small
-learning rate. The tuned weights lie beside the trained ones, and take their place in searches and
-in infer.py when all of them are there; the run as it was trained is not touched.
+The tuned weights lie beside the trained ones, which stay as they are, and are used when complete.
 """
 
 import functools
 
 import numpy as np
 
-from solar_tf.cli.programs import errors_explained, program
 from solar_tf.datasets.formats import open_source
 from solar_tf.datasets.source import concatenate
 from solar_tf.datasets.vocabulary import Vocabulary
@@ -20,12 +14,11 @@ from solar_tf.errors import UserError
 from solar_tf.preprocessing import hashing
 from solar_tf.retrieval.encoder import Inputs
 from solar_tf.run.changes import changing, use_tuned
-from solar_tf.run.directory import atomic_folder, open_run, read_arrays
-from solar_tf.run.files import discard
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import atomic_folder, delete_folder, read_arrays
 from solar_tf.run.index import open_index
 from solar_tf.run.weights import not_finite, save_weights
-from solar_tf.runtime.console import progress, say, table
-from solar_tf.runtime.devices import load_tensorflow
+from solar_tf.runtime.console import progress
 from solar_tf.runtime.ragged import take_rows
 
 EPOCHS, REPLAY, LEARNING_RATE = 3, 4.0, 5e-4
@@ -39,6 +32,22 @@ class Rows:
 
     def __len__(self):
         return len(self.labels[0]) - 1
+
+
+def read_rows(root, path):
+    """X and Y for `tune`, from a file of rows of the run's own kind."""
+    run, source = open_run(root), open_source(path)
+    if source.kind != run.dataset["kind"]:
+        raise UserError(f"{path}: {source.kind} rows, for a run of {run.dataset['kind']}")
+    rows = concatenate(source.parse(block) for block in source.blocks(10_000))
+    X = rows.texts
+    if X is None:
+        import scipy.sparse
+
+        shape = len(rows), run.dataset["num_features"]
+        arrays = rows.values, rows.features, rows.feature_splits
+        X = scipy.sparse.csr_matrix(arrays, shape=shape)
+    return X, (rows.label_splits, rows.labels)
 
 
 def tune(root, X, Y, epochs=EPOCHS, replay=REPLAY, learning_rate=LEARNING_RATE, seed=0):
@@ -62,7 +71,7 @@ def tune(root, X, Y, epochs=EPOCHS, replay=REPLAY, learning_rate=LEARNING_RATE, 
             )
         rows = _join(_new_rows(run, X, Y), _old_rows(run, round(replay * (len(Y[0]) - 1)), seed))
         number = changes.next
-        discard(run.paths.tuned(number))
+        delete_folder(run.paths.tuned(number))
         with progress(len(chunks) * epochs * len(rows), "tuning", "row") as bar:
             for chunk in chunks:
                 weights = _tune_chunk(run, changes, chunk, rows, epochs, learning_rate, seed, bar)
@@ -130,10 +139,9 @@ def _tune_chunk(run, changes, chunk, rows, epochs, learning_rate, seed, bar):
     shapes = {"values": tf.TensorSpec([None], tf.float32)}
     integers = ("ids", "row_splits", "buckets", "bucket_splits")
     shapes |= {name: tf.TensorSpec([None], tf.int32) for name in integers}
+    dataset = tf.data.Dataset.from_generator(batches, output_signature=shapes)
     model.fit(
-        tf.data.Dataset.from_generator(batches, output_signature=shapes),
-        epochs=epochs,
-        steps_per_epoch=steps,
+        dataset.apply(tf.data.experimental.assert_cardinality(epochs * steps)),
         callbacks=[ShowProgress(bar, size)],
         shuffle=False,
         verbose=0,
@@ -163,38 +171,3 @@ def _batches(run, changes, chunk, rows, epochs, seed):
                 "buckets": targets[target_places],
                 "bucket_splits": bucket_splits.astype(np.int32),
             }
-
-
-def main(arguments=None):
-    """Run the program; a UserError becomes one line and exit code 1."""
-    parser = program("solar_tf.catalogue.tuning", __doc__)
-    parser.add_argument("run", metavar="RUN", help="a trained run")
-    parser.add_argument("rows", metavar="ROWS", help="a file of new rows")
-    parser.add_argument("--epochs", type=int, default=EPOCHS, help=f"[{EPOCHS}]")
-    text = f"training rows learned from again, for each new one [{REPLAY:g}]"
-    parser.add_argument("--replay", type=float, default=REPLAY, help=text)
-    parser.add_argument("--learning_rate", type=float, default=LEARNING_RATE,
-                        help=f"at the start; falls to zero [{LEARNING_RATE:g}]")  # fmt: skip
-    args = parser.parse_args(arguments)
-    with errors_explained():
-        run = open_run(args.run)
-        source = open_source(args.rows)
-        if source.kind != run.dataset["kind"]:
-            raise UserError(f"{args.rows}: {source.kind} rows, for a run of {run.dataset['kind']}")
-        rows = concatenate(source.parse(block) for block in source.blocks(10_000))
-        X = rows.texts
-        if X is None:
-            import scipy.sparse
-
-            shape = len(rows), run.dataset["num_features"]
-            arrays = rows.values, rows.features, rows.feature_splits
-            X = scipy.sparse.csr_matrix(arrays, shape=shape)
-        load_tensorflow()
-        Y = rows.label_splits, rows.labels
-        count = tune(args.run, X, Y, args.epochs, args.replay, args.learning_rate)
-        say(table(("tuned", args.run), [("new rows", len(rows)), ("old rows", count - len(rows))]))
-        say(f"\nNext: infer.py --run {args.run}")
-
-
-if __name__ == "__main__":
-    main()

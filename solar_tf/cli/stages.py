@@ -1,19 +1,27 @@
 """What the three stage programs share: flags, errors, and a quiet TensorFlow."""
 
-import dataclasses
 import os
 import re
 
 from absl import app, flags
 
+from solar_tf.cli import flags as shared
 from solar_tf.cli.programs import errors_explained, stop
-from solar_tf.config import CHOICES, SolarConfig
 from solar_tf.errors import UserError
-from solar_tf.run.store import Store
-from solar_tf.run.urls import local_path, url_of
+from solar_tf.run.objects import Objects, local_path, url_of
 from solar_tf.runtime.process import end_at_once, exit_when_terminated
 
 flags.disclaim_key_flags()  # flags defined here belong to the program, whose --help shows them
+
+
+def define(table):
+    """Define flags of solar_tf.cli.flags."""
+    kinds = {str: flags.DEFINE_string, int: flags.DEFINE_integer, float: flags.DEFINE_float}
+    for name, kind, default, text in table:
+        if isinstance(kind, type):
+            kinds[kind](name, default, text)
+        else:
+            flags.DEFINE_enum(name, default, kind, text)
 
 
 def define_run_flag():
@@ -27,33 +35,12 @@ def define_run_flag():
 
 def define_dataset_flags():
     """A dataset with a card, or files of one's own, and the preset for it."""
-    define = flags.DEFINE_string
-    define("dataset", "debian", "A dataset with a card; ignored when --train is given.")
-    define("train", None, "Your own training rows, in place of --dataset.")
-    define("test", None, "Your own test rows; without them nothing is evaluated.")
-    define("labels", None, "Titles of your own labels, one a line.")
-    for split in ("train", "test"):
-        text = f"Labels of the --{split} rows, if in a file of their own, not found by its name."
-        define(f"{split}_labels", None, text)
-    define(
-        "filter",
-        None,
-        "Lines `row label` of what is not evaluated [default: filter_labels_test.txt beside "
-        "--test; --filter= for none].",
-    )
-    define("format", "auto", "Format of --train and --test, if not recognised.")
-    define("preset", None, "Configuration to start from [default: the dataset's own, or debian].")
+    define([*shared.DATASET, *shared.FILES])
 
 
-def open_dataset(name=None):
-    """The dataset that the flags name; `name` is what files of one's own are called."""
-    from solar_tf.datasets.dataset import open_files, open_named
-
-    given = flags.FLAGS
-    if not given.train:
-        return open_named(given.dataset)
-    roles = ("test", "labels", "format", "train_labels", "test_labels", "filter")
-    return open_files(given.train, **{role: given[role].value for role in roles}, name=name)
+def open_dataset():
+    """The dataset that the flags name."""
+    return shared.open_dataset(flags.FLAGS)
 
 
 def define_launcher_flags(gpus=False):
@@ -89,19 +76,12 @@ def max_memory():
 
 def define_config_flags():
     """One flag per field of SolarConfig; unset flags leave the preset's value."""
-    for field in dataclasses.fields(SolarConfig):
-        text = f"{field.metadata['help']} [{field.metadata['source']}; default: the preset's]"
-        if field.name in CHOICES:
-            flags.DEFINE_enum(field.name, None, CHOICES[field.name], text)
-        else:
-            define = {int: flags.DEFINE_integer, float: flags.DEFINE_float}[field.type]
-            define(field.name, None, text)
+    define(shared.CONFIG)
 
 
 def config_flags():
     """The hyper-parameters that were given by flag."""
-    given = {field.name: flags.FLAGS[field.name].value for field in dataclasses.fields(SolarConfig)}
-    return {name: value for name, value in given.items() if value is not None}
+    return shared.given_values(flags.FLAGS, shared.CONFIG)
 
 
 def run_stage(main):
@@ -114,7 +94,7 @@ def run_stage(main):
         with errors_explained():
             if "run" in flags.FLAGS:
                 if url := url_of(flags.FLAGS.run):
-                    Store(url).connect()  # what it lacks is said before TensorFlow is loaded
+                    Objects(url).connect()  # what it lacks is said before TensorFlow is loaded
                 flags.FLAGS.run = local_path(flags.FLAGS.run)
             main()
         end_at_once()

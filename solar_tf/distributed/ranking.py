@@ -14,6 +14,7 @@ import time
 
 from solar_tf.retrieval.rankers import Ranker, stack_indexes
 from solar_tf.run.files import TOKEN, sync
+from solar_tf.run.remote import RemoteRun
 
 
 @contextlib.contextmanager
@@ -34,6 +35,7 @@ def own_files(paths, files):
 
 def stack_shard(run, delta, files, full, shard):
     """Lay out the indexes of a range of labels, for all nodes to map."""
+    run.fetch(*map(run.paths.index, files.chunks))
     with own_files(run.paths, files) as own:
         stack_indexes(run, delta, own, full, [shard])
 
@@ -46,7 +48,7 @@ def block_of(path):
 
 def clear_mirror(paths, files, first):
     """Delete what other evaluations, and the blocks before `first`, have left on this node."""
-    if paths.store is None:
+    if not isinstance(paths, RemoteRun):
         return
     for folder in paths.scratch.glob("*"):
         if folder != files.folder:

@@ -1,10 +1,10 @@
 """Paths that mean the same file on every machine.
 
 Machines may mount the shared file system in different places. Where SOLAR_SHARED names that
-place, paths below it travel relative to it; those of a run in a store travel relative to the
-mirror that each machine has of it. And a machine that has another directory under the
-name of the run, on a disk of its own say, must notice before it writes there: the run has a
-mark, whose content the machines compare.
+place, paths below it travel relative to it; paths in the mirror of a run in a store travel
+relative to the folder in which each machine has its mirrors. A machine that has another directory
+under the name of the run, on a disk of its own say, must notice before it writes there: the run has
+a mark, whose content the machines compare.
 """
 
 import io
@@ -15,8 +15,10 @@ import socket
 from pathlib import Path
 
 from solar_tf.errors import UserError
-from solar_tf.run.directory import RunDirectory, atomic_write
-from solar_tf.run.urls import mirror_of, mirrored, url_of
+from solar_tf.run.files import atomic_write
+from solar_tf.run.objects import url_of
+from solar_tf.run.paths import RunDirectory
+from solar_tf.run.remote import mirrors, name_in_mirrors
 
 VARIABLE = "SOLAR_SHARED"
 
@@ -26,8 +28,8 @@ class _Pickler(pickle.Pickler):
         if not isinstance(value, Path):
             return NotImplemented
         path, root = value.absolute(), os.environ.get(VARIABLE)
-        if found := mirrored(path):
-            return _in_mirror, found
+        if name := name_in_mirrors(path):
+            return _in_mirrors, (name,)
         if root and path.is_relative_to(root):
             return _below_root, (root, str(path.relative_to(root)))
         return Path, (str(path),)
@@ -38,8 +40,8 @@ def _below_root(root, name):
     return Path(os.environ.get(VARIABLE, root), name)
 
 
-def _in_mirror(url, name):
-    return mirror_of(url) / name
+def _in_mirrors(name):
+    return mirrors() / name
 
 
 def dumps(value):

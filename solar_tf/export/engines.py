@@ -2,35 +2,15 @@
 
 from solar_tf.export import lucene, milvus, qdrant
 from solar_tf.export.vectors import LabelVectors, QueryVectors
-from solar_tf.retrieval.ranking import EVIDENCE_FLOOR, SCORES
+from solar_tf.retrieval.ranking import EVIDENCE_FLOOR
 from solar_tf.runtime.console import say, table
 
-HELP = {
-    "qdrant": "a folder of qdrant-edge, or a Qdrant server",
-    "milvus": "a Milvus server",
-    "elasticsearch": "bulk files, or an Elasticsearch server",
-    "opensearch": "bulk files, or an OpenSearch server",
-}
 ENGINES = {
     "qdrant": qdrant.open_engine,
     "milvus": milvus.open_engine,
     "elasticsearch": lucene.Elasticsearch,
     "opensearch": lucene.OpenSearch,
 }
-
-
-def add_arguments(parser):
-    """The arguments of all engines."""
-    parser.add_argument("run", metavar="RUN", help="the run directory")
-    parser.add_argument("out", metavar="OUT", help="a folder, or the address of a server")
-    parser.add_argument("--name", default="solar", help="of the collection or index [solar]")
-    parser.add_argument("--num_chunks", type=int, help="the first chunks only [all]")
-    query = parser.add_argument_group("searching")
-    query.add_argument("--query", help="a text to answer from OUT, instead of writing it")
-    query.add_argument("--top_buckets", type=int, default=100, help="m [100]")
-    query.add_argument("--top_labels", type=int, default=10, help="labels to show [10]")
-    query.add_argument("--score", choices=SCORES, default="evidence", help="[evidence]")
-    query.add_argument("--evidence_floor", type=float, default=EVIDENCE_FLOOR, help="[1e-4]")
 
 
 def export(

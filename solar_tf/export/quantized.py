@@ -12,22 +12,15 @@ from solar_tf.errors import UserError
 from solar_tf.run import precision
 from solar_tf.run.changes import append, changing, read_delta
 from solar_tf.run.checksums import file_facts
-from solar_tf.run.directory import RunDirectory, atomic_folder, open_run, read_json, write_json
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import atomic_folder, read_json, write_json
+from solar_tf.run.paths import RunDirectory
 from solar_tf.run.weights import NAMES, load_weights, read_state, save_weights, weight_shapes
 from solar_tf.runtime.console import progress, say, size, table
 
-HELP = {"quantized": "a smaller run, for searching: weights in float16 or int8"}
 
-
-def add_arguments(parser):
-    parser.add_argument("run", metavar="RUN", help="a trained run")
-    parser.add_argument("out", metavar="FOLDER", help="the run to make; must not exist")
-    parser.add_argument("--precision", choices=precision.PRECISIONS[1:], default="int8")
-
-
-def export(target, run, out, precision="int8"):
+def export(run, out, precision="int8"):
     """Make the run `out` from `run`."""
-    del target
     source, copy = open_run(run), RunDirectory(Path(out))
     chunks = source.choose_chunks()
     if copy.root.exists():

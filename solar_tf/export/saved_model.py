@@ -18,24 +18,15 @@ import numpy as np
 
 from solar_tf.errors import UserError
 from solar_tf.run.changes import read_delta
-from solar_tf.run.directory import atomic_folder, open_run
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import atomic_folder
 from solar_tf.run.weights import load_weights, weight_shapes
 from solar_tf.runtime import devices
 from solar_tf.runtime.console import progress, say, size, table
 
-HELP = {"saved_model": "the query encoder, for TensorFlow and its servers"}
 
-
-def add_arguments(parser):
-    parser.add_argument("run", metavar="RUN", help="a trained run")
-    parser.add_argument("out", metavar="FOLDER", help="the SavedModel to make; must not exist")
-    text = "only so many chunks [all]"
-    parser.add_argument("--num_chunks", type=int, default=None, help=text)
-
-
-def export(target, run, out, num_chunks=None):
+def export(run, out, num_chunks=None):
     """Write the SavedModel `out` of a run."""
-    del target
     if Path(out).exists():
         raise UserError(f"{out}: is there already: choose another folder, or delete it")
     opened = open_run(run)

@@ -16,7 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from solar_tf.datasets.head import Head
+from solar_tf.datasets.source import Head
 from solar_tf.preprocessing import hashing
 from solar_tf.preprocessing.stage import make_run
 from solar_tf.retrieval import forward
@@ -117,7 +117,7 @@ def _time_steps(config, input_dim, dense, sources, chunk):
     """Mean seconds of a step, from records as in stage 2."""
     model = ChunkModel(config, input_dim, chunk, dense=dense)
     model.compile_adam(1e-3)
-    batches = read_batches(**sources, batch_size=config.batch_size, seed=chunk, epochs=range(1000))
+    batches = read_batches(**sources, batch_size=config.batch_size, seed=chunk).repeat()
     # All the time there is: other trainers, which take their share of the machine, begin later.
     clock = StepClock(MEASURE_SECONDS)
     model.fit(batches, callbacks=[clock], shuffle=False, verbose=0)
@@ -131,13 +131,16 @@ class StepClock(keras.callbacks.Callback):
         super().__init__()
         self.most_seconds, self.times = most_seconds, []
 
+    def on_train_begin(self, logs=None):
+        self.end = time.perf_counter() + self.most_seconds
+
     def on_train_batch_begin(self, batch, logs=None):
         self.began = time.perf_counter()
 
     def on_train_batch_end(self, batch, logs=None):
-        if batch:
-            self.times.append(time.perf_counter() - self.began)
-        self.model.stop_training = len(self.times) >= 3 and sum(self.times) >= self.most_seconds
+        if batch >= self.model.steps_per_execution:
+            self.times.append((time.perf_counter() - self.began) / self.model.steps_per_execution)
+        self.model.stop_training = len(self.times) >= 3 and time.perf_counter() > self.end
 
 
 def measure_queries(config, input_dim, dense, batch, num_queries):

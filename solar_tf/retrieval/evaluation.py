@@ -10,7 +10,6 @@ import json
 import math
 import os
 import shutil
-from functools import partial
 
 import numpy as np
 
@@ -32,16 +31,9 @@ from solar_tf.retrieval.options import SearchOptions
 from solar_tf.retrieval.plan import plan_inference
 from solar_tf.retrieval.rankers import RankFiles, rank_block, stack_indexes
 from solar_tf.run.changes import read_delta
-from solar_tf.run.directory import (
-    claim,
-    open_run,
-    read_array,
-    read_arrays,
-    read_json,
-    sweep,
-    write_arrays,
-    write_json,
-)
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_array, read_arrays, read_json, sweep, write_arrays, write_json
+from solar_tf.run.locks import try_lock
 from solar_tf.run.weights import read_state
 from solar_tf.runtime.console import say, table
 from solar_tf.runtime.memory import held_to
@@ -75,7 +67,6 @@ def infer(
     if not num_queries:
         raise UserError(f"{root}: the dataset has no test rows: ask with --query instead")
     top_buckets = sorted({min(m, run.config.num_buckets) for m in top_buckets}, reverse=True)
-    run.paths.fetch(*run.paths.stored(run.paths.catalogue), fresh=True)
     delta = read_delta(run)
     top_labels = min(top_labels, delta.num_labels)
     # Enough labels are ranked that top_labels are left after the dataset's filter.
@@ -86,7 +77,7 @@ def infer(
         for score in scores
         for m in (*([None] if full else []), *top_buckets)
     ]
-    with claim(run.paths.infer_claim) as free:
+    with try_lock(run.paths.infer_lock) as free:
         if not free:
             raise UserError(f"{root}: another infer.py is at work here: wait for it to end")
         every = len(chunks) == run.config.num_chunks
@@ -149,6 +140,8 @@ class Inference:
     def evaluate(self, subset):
         """Do what is missing, block by block; write predictions and metrics."""
         paths = self.run.paths
+        shards = range(self.run.summary["test"]["shards"])
+        self.run.fetch(*(paths.rows("test", shard) for shard in shards))
         inverse = run_propensities(self.run, self.delta.num_labels)
         sums = {s.key: MetricSums(inverse) for s in self.settings}
         costs = dict.fromkeys(("forward", "top_m", *(s.key for s in self.settings)), 0.0)
@@ -172,7 +165,8 @@ class Inference:
             "cores": len(os.sched_getaffinity(0)),
             "evidence_floor": self.settings[0].floor,
             "training_seconds": sum(
-                read_state(paths.facts(paths.chunk(chunk)))["seconds"] for chunk in self.chunks
+                read_state(paths.small_files(paths.chunk(chunk)))["seconds"]
+                for chunk in self.chunks
             ),
             "rows": [
                 {
@@ -210,6 +204,7 @@ class Inference:
         """Rank a block of queries."""
         start, stop = self.blocks[block]
         if not self.files.stacked("labels", 0).exists():
+            self.run.fetch(*map(self.run.paths.index, self.chunks))
             shards = range(len(self.files.ranges))
             stack_indexes(self.run, self.delta, self.files, self.full, shards)
         costs = {}
@@ -237,12 +232,22 @@ class Inference:
 
     def forward(self, block, chunks, files):
         """Some chunks' top buckets (and probabilities) of a block's queries; returns the costs."""
-        queries = self.blocks[block]
+        queries, paths = self.blocks[block], self.run.paths
+        if not self.full:  # SOLAR-full needs all probabilities, whatever was saved
+            paths.fetch(*(paths.topm(block, chunk) for chunk in chunks), fresh=True)
         self.encoder = self.encoder or TensorFlowEncoder(self.run)
-        folder_of = partial(self.delta.weights, self.run)
         sizes = self.max_m, self.full, self.batch_size
-        work = BlockForward(self.encoder, self.run, folder_of, files, block, queries, *sizes)
-        return work.do({c: _key(self.weights[c], *queries, self.max_m) for c in chunks})
+        work = BlockForward(
+            self.encoder, self.run, self._fetch_weights, files, block, queries, *sizes
+        )
+        costs = work.do({c: _key(self.weights[c], *queries, self.max_m) for c in chunks})
+        paths.publish(*(paths.topm(block, chunk) for chunk in work.missing), replace=True)
+        return costs
+
+    def _fetch_weights(self, chunk):
+        folder = self.delta.weights(self.run, chunk)
+        self.run.paths.fetch(folder)
+        return folder
 
     def _write_predictions(self, subset):
         """One array at a time: all of them may be more than fits in memory."""
@@ -261,7 +266,7 @@ def _key(*facts):
 
 
 def _weights_key(run, folder):
-    return read_state(run.paths.facts(folder))["sha256"]
+    return read_state(run.paths.small_files(folder))["sha256"]
 
 
 def _report(run, result):

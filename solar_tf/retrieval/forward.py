@@ -18,8 +18,7 @@ import numpy as np
 from solar_tf.errors import UserError
 from solar_tf.retrieval import ranking
 from solar_tf.retrieval.encoder import STREAMS, TensorFlowEncoder
-from solar_tf.run.directory import read_arrays, write_arrays
-from solar_tf.run.files import new_map
+from solar_tf.run.files import new_map, read_arrays, write_arrays
 from solar_tf.runtime.console import progress
 from solar_tf.training.batches import damage_explained, read_batches
 
@@ -84,7 +83,7 @@ class BlockForward:
         Returns the seconds of all forward passes, and the seconds of one core for the top m.
         """
         costs = {chunk: self._saved(chunk, key) for chunk, key in keys.items()}
-        missing = [chunk for chunk, cost in costs.items() if cost is None]
+        self.missing = missing = [chunk for chunk, cost in costs.items() if cost is None]
         with ThreadPoolExecutor(STREAMS) as pool, ThreadPoolExecutor(1) as aside:
             if missing and self.max_m:  # compiles, or loads what was compiled before
                 pool.submit(ranking.top_buckets, np.zeros((1, self.max_m), "f4"), self.max_m)
@@ -102,14 +101,11 @@ class BlockForward:
         return {name: sum(cost[name] for cost in costs.values()) for name in ("forward", "top_m")}
 
     def _load(self, chunk):
-        self.run.paths.fetch(self.folder_of(chunk))
         return self.encoder.load(self.folder_of(chunk))
 
     def _saved(self, chunk, key):
         """Lay out a chunk's saved top buckets for the rankers; returns the costs, or None."""
         path = self.run.paths.topm(self.block, chunk)
-        if not self.full:
-            self.run.paths.fetch(path, fresh=True)
         if self.full or not path.exists():
             return None
         saved = read_arrays(path, "infer.py")
@@ -162,4 +158,3 @@ class BlockForward:
         arrays = dict(zip(("buckets", "values"), arrays, strict=True))
         facts = {"key": np.array(key), "costs": np.array(json.dumps(costs))}
         write_arrays(path, facts | arrays)
-        self.run.paths.publish(path, replace=True)

@@ -215,7 +215,6 @@ class LabelTable:
 
 def read_index(run: Run, delta: Delta, chunk: int) -> InvertedIndex:
     """The index of a chunk with the labels that were added (§3.1)."""
-    run.fetch(run.paths.index(chunk))
     return delta.extend(open_index(run, chunk), chunk)
 
 

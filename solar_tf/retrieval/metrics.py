@@ -15,7 +15,8 @@ from solar_tf.datasets.cards import PROPENSITY_DEFAULT
 from solar_tf.run.files import read_arrays
 from solar_tf.runtime.ragged import row_numbers, row_splits
 
-KS, RECALL_AT = (1, 3, 5, 10), 100  # of every table of metrics
+KS = (1, 3, 5, 10)  # cut-offs of P@k, RP@k, nDCG@k and PSP@k
+RECALL_AT = 100
 PADDING = -1
 PAIRS_PER_BLOCK = 4096  # of a query and a true label; their rankings fit the cache
 
@@ -126,7 +127,6 @@ def evaluate(ids, splits, labels, inverse_propensity=None, ks=KS, recall_at=RECA
 def true_labels(run):
     """The true labels of all test queries, without filtered ones: splits [Q + 1], labels."""
     paths = [run.paths.rows("test", shard) for shard in range(run.summary["test"]["shards"])]
-    run.fetch(*paths)
     pieces = [read_arrays(path, "preprocess.py") for path in paths]
     counts = np.concatenate([np.diff(piece["label_splits"]) for piece in pieces])
     labels = np.concatenate([piece["labels"] for piece in pieces])
@@ -135,7 +135,6 @@ def true_labels(run):
 
 def filtered_labels(run):
     """The filter of the test queries: splits [Q + 1], labels. Most runs have none."""
-    run.fetch(run.paths.test_filter)
     if not run.paths.test_filter.exists():
         return np.zeros(run.summary["test"]["rows"] + 1, np.int64), np.zeros(0, np.int32)
     stored = read_arrays(run.paths.test_filter, "preprocess.py")

@@ -21,20 +21,22 @@ def read_batches(
     batch_size,
     *,
     seed=None,
-    epochs=range(1),
+    epoch=0,
+    num_epochs=None,
     skip=0,
     shuffle_rows=SHUFFLE_ROWS,
     dense_paths=None,
     dense_dim=None,
     targets=True,
 ):
-    """The batches of some epochs of a chunk, as a tf.data.Dataset; epochs end with a smaller batch.
+    """The batches of one epoch of a chunk, as a tf.data.Dataset; the last one may be smaller.
 
     Without a seed, rows come in the order of the files. With one, the files are shuffled, and
     then the rows within blocks of `shuffle_rows`: an epoch that fits into one block is shuffled
-    as a whole. About two serialised blocks are in memory. The order depends on nothing but
-    (paths, batch_size, seed, epoch, shuffle_rows), so an interrupted training goes on after n
-    batches of the first epoch with `skip=n`.
+    as a whole, and kept in memory. Otherwise about two blocks are. The order depends on nothing but
+    (paths, batch_size, seed, epoch, shuffle_rows), so an interrupted epoch goes on after n batches
+    with `skip=n`. The epoch may be a tf.Variable below `num_epochs`: every iteration over the
+    dataset is then of the epoch that the variable has when it begins.
 
     Dense inputs (`dense_dim` floats a row) are read from `dense_paths`, which hold the same
     rows as `paths`, file by file. Without `targets`, buckets are not parsed.
@@ -48,24 +50,45 @@ def read_batches(
     sources = [paths] if dense_paths is None else [paths, dense_paths]
     if len({len(source) for source in sources}) != 1:
         raise ValueError(f"{len(paths)} files of buckets, but {len(dense_paths)} of dense inputs")
-    for files in zip(*sources, strict=True) if dense_paths else ():
-        if len({count_records(file) for file in files}) != 1:
+    counts = [[count_records(file) for file in source] for source in sources]
+    for files, rows in zip(zip(*sources, strict=True), zip(*counts, strict=True), strict=True):
+        if len({*rows}) != 1:
             raise UserError(
                 f"{files[0]}: {files[1]} holds other rows: delete both and run preprocess.py again"
             )
+    counts = counts[0]
+    parse = _parser(len(sources), dense_dim, targets)
     sources = tf.constant([[str(path) for path in source] for source in sources])
     if seed is None:
-        batches = _read(sources, batch_size).repeat(len(epochs))
+        batches = _read(sources, batch_size).skip(skip).map(lambda *records: parse(records))
     else:
-        batches = _shuffle(sources, batch_size, shuffle_rows, seed, epochs)
-    parse = _parser(len(sources), dense_dim, targets)
-    batches = batches.skip(skip).map(lambda *records: parse(records)).prefetch(2)
+        epochs = [epoch] if num_epochs is None else range(num_epochs)
+        place = 0 if num_epochs is None else epoch
+        order = _Order(seed, epochs, len(paths))
+        # Whole batches in every block, so that only the last block ends in a smaller one.
+        block_size = max(1, -(-shuffle_rows // batch_size)) * batch_size
+        if sum(counts) <= block_size:
+            blocks = _read_once(sources, counts, parse, order, place)
+        else:
+            blocks = _read_blocks(sources, block_size, parse, order, place)
+        batches = blocks.flat_map(functools.partial(_shuffled, batch_size=batch_size)).skip(skip)
+    batches = batches.map(_flatten).prefetch(2)
+    total = max(0, -(-sum(counts) // batch_size) - skip)
     options = tf.data.Options()
     options.deterministic = True
     # Nothing here is left to tune, and the tuner's bookkeeping costs more than it saves.
     options.autotune.enabled = False
     options.threading.max_intra_op_parallelism = 1
-    return batches.with_options(options)
+    return batches.apply(tf.data.experimental.assert_cardinality(total)).with_options(options)
+
+
+class _Order:
+    """For each of some epochs: the order of the files, and the key of the order of rows."""
+
+    def __init__(self, seed, epochs, num_files):
+        generators = [np.random.default_rng([seed, epoch]) for epoch in epochs]
+        self.files = tf.constant([generator.permutation(num_files) for generator in generators])
+        self.keys = tf.constant([generator.integers(2**62) for generator in generators])
 
 
 def _read(sources, size):
@@ -75,34 +98,50 @@ def _read(sources, size):
     )
 
 
-def _shuffle(sources, batch_size, shuffle_rows, seed, epochs):
-    """Batches of rows in an order that is a pure function of seed and epoch.
+def _read_once(sources, counts, parse, order, place):
+    """One block of all rows, parsed once for all epochs."""
+    rows = tf.RaggedTensor.from_row_lengths(tf.range(sum(counts)), counts)
+    blocks = _read(sources, max(1, sum(counts))).map(lambda *records: parse(records)).cache()
+
+    def in_order(block):
+        epoch = tf.convert_to_tensor(place)
+        return order.keys[epoch], np.int64(0), block, tf.gather(rows, order.files[epoch]).values
+
+    return blocks.map(in_order)
+
+
+def _read_blocks(sources, size, parse, order, place):
+    """Blocks of `size` rows from the files in the order of the epoch."""
+
+    def blocks(_):
+        epoch = tf.convert_to_tensor(place)
+        found = _read(tf.gather(sources, order.files[epoch], axis=1), size)
+        found = found.map(lambda *records: parse(records)).enumerate()
+        return found.map(
+            lambda number, block: (order.keys[epoch], number, block, tf.range(_count_rows(block)))
+        )
+
+    return tf.data.Dataset.range(1).flat_map(blocks).prefetch(1)
+
+
+def _shuffled(key, number, block, rows, batch_size):
+    """The batches of a block, in an order that is a pure function of key and number.
 
     `Dataset.shuffle` would do, were its order not to change with tf.random.set_seed.
     """
-    generators = [np.random.default_rng([seed, epoch]) for epoch in epochs]
-    orders = tf.constant([generator.permutation(sources.shape[1]) for generator in generators])
-    keys = tf.constant([generator.integers(2**62) for generator in generators])
-    # Whole batches in every block, so that only the last block ends in a smaller one.
-    block_size = max(1, -(-shuffle_rows // batch_size)) * batch_size
+    rows = tf.random.experimental.stateless_shuffle(rows, [key, number], alg="philox")
+    starts = tf.data.Dataset.range(0, tf.size(rows, tf.int64), batch_size)
 
-    def blocks_of_epoch(epoch):
-        blocks = _read(tf.gather(sources, orders[epoch], axis=1), block_size)
-        return blocks.enumerate().map(lambda number, records: (keys[epoch], number, records))
+    def batch(start):
+        chosen = rows[start : start + batch_size]
+        return {name: tf.gather(column, chosen) for name, column in block.items()}
 
-    def batches_of_block(key, number, records):
-        order = tf.range(tf.size(records[0]))
-        order = tf.random.experimental.stateless_shuffle(order, [key, number], alg="philox")
-        starts = tf.data.Dataset.range(0, tf.size(order, tf.int64), batch_size)
-        return starts.map(
-            lambda start: tuple(
-                tf.gather(record, order[start : start + batch_size]) for record in records
-            )
-        )
+    return starts.map(batch)
 
-    # The first block of an epoch is read while the one before is still in training.
-    blocks = tf.data.Dataset.range(len(epochs)).flat_map(blocks_of_epoch).prefetch(1)
-    return blocks.flat_map(batches_of_block)
+
+def _count_rows(block):
+    column = next(iter(block.values()))
+    return column.nrows(tf.int32) if isinstance(column, tf.RaggedTensor) else tf.shape(column)[0]
 
 
 @functools.cache
@@ -114,7 +153,7 @@ def _parser(num_sources, dense_dim, targets):
 
 
 def _parse(records, dense_dim, targets):
-    """Parse one batch of serialised rows, [batch] strings for each source."""
+    """Parse serialised rows, [n] strings for each source, into columns of n rows."""
 
     def ragged(dtype):
         return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int32)
@@ -122,19 +161,29 @@ def _parse(records, dense_dim, targets):
     features = {BUCKETS: ragged(tf.int64)} if targets else {}
     if dense_dim is None:
         features |= {IDS: ragged(tf.int64), VALUES: ragged(tf.float32)}
-    parsed = tf.io.parse_example(records[0], features) if features else {}
+    block = tf.io.parse_example(records[0], features) if features else {}
+    for name in {IDS, BUCKETS} & block.keys():
+        block[name] = tf.cast(block[name], tf.int32)
     if dense_dim is None:
-        splits = parsed[IDS].row_splits
-        same = tf.debugging.assert_equal(splits, parsed[VALUES].row_splits, "ids and values")
-        with tf.control_dependencies([same]):
-            ids = tf.cast(parsed[IDS].values, tf.int32)
-        batch = {"ids": ids, "values": parsed[VALUES].values, "row_splits": splits}
+        splits = block[IDS].row_splits, block[VALUES].row_splits
+        with tf.control_dependencies([tf.debugging.assert_equal(*splits, "ids and values")]):
+            block[IDS] = tf.identity(block[IDS])
     else:
         dense = {DENSE: tf.io.FixedLenFeature([dense_dim], tf.float32)}
-        batch = {"dense": tf.io.parse_example(records[1], dense)[DENSE]}
-    if targets:
-        batch["buckets"] = tf.cast(parsed[BUCKETS].values, tf.int32)
-        batch["bucket_splits"] = parsed[BUCKETS].row_splits
+        block |= tf.io.parse_example(records[1], dense)
+    return block
+
+
+def _flatten(block):
+    """The columns of a batch as the model takes them."""
+    batch = {}
+    if DENSE in block:
+        batch["dense"] = block[DENSE]
+    else:
+        ids, values = block[IDS], block[VALUES]
+        batch |= {"ids": ids.values, "values": values.values, "row_splits": ids.row_splits}
+    if BUCKETS in block:
+        batch |= {"buckets": block[BUCKETS].values, "bucket_splits": block[BUCKETS].row_splits}
     return batch
 
 

@@ -6,7 +6,6 @@ large chunk have gigabytes, so the end of an epoch gets one only if that is wort
 
 import time
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -15,7 +14,6 @@ from solar_tf.run.weights import load_weights, read_state, save_weights
 
 SHARE = 0.05  # of the training time at most goes into checkpoints at the ends of epochs
 QUICK = 0.1  # seconds; a checkpoint that takes less is never left out
-LOOK_EVERY = 50  # steps between two looks at the clock
 
 
 class Checkpoints:
@@ -61,22 +59,6 @@ class Checkpoints:
 
     def _kept(self):
         return sorted(self.paths.training(self.chunk).glob("step_*[0-9]"))
-
-
-class SaveCheckpoints(keras.callbacks.Callback):
-    """Calls `save()` when a checkpoint is due, and at the end of epochs where it is worthwhile."""
-
-    def __init__(self, checkpoints, save, last_epoch):
-        super().__init__()
-        self.checkpoints, self.save, self.last_epoch = checkpoints, save, last_epoch
-
-    def on_train_batch_end(self, batch, logs=None):
-        if (batch + 1) % LOOK_EVERY == 0 and self.checkpoints.due():
-            self.save()
-
-    def on_epoch_end(self, epoch, logs=None):
-        if epoch != self.last_epoch and self.checkpoints.worthwhile():
-            self.save()
 
 
 class Rows:

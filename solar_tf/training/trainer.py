@@ -17,7 +17,7 @@ from solar_tf.run.weights import NAMES, not_finite, save_weights
 from solar_tf.runtime.console import progress, say, seconds
 from solar_tf.runtime.devices import cpu_has_bfloat16
 from solar_tf.training.batches import damage_explained, read_batches
-from solar_tf.training.checkpoints import Checkpoints, Rows, SaveCheckpoints
+from solar_tf.training.checkpoints import Checkpoints, Rows
 from solar_tf.training.initial import log_odds, start_input_layer
 from solar_tf.training.model import ChunkModel, inputs_of
 from solar_tf.training.optimizer import LinearDecay
@@ -66,6 +66,7 @@ class ChunkTrainer:
         self.model.compile_adam(rate)
         self.sources = run.sources("train", chunk)
         self.place = Place()
+        self.epoch = tf.Variable(0, dtype=tf.int64, trainable=False)  # that batches are read of
         self.callbacks = [*callbacks]
         if tensorboard:
             if importlib.util.find_spec("tensorboard") is None:
@@ -92,40 +93,46 @@ class ChunkTrainer:
         ):
             callbacks = [
                 TrackPlace(self),
-                SaveCheckpoints(self.checkpoints, self.save_checkpoint, config.epochs - 1),
+                SaveCheckpoints(self),
                 ShowProgress(bar, size),
                 *self.callbacks,
             ]
             self.model.stop_training = False
             while place.epoch < config.epochs and not self.model.stop_training:
-                # The rest of an epoch that was interrupted has fewer steps than the others.
-                stop = place.epoch + 1 if place.batch else config.epochs
+                # The rest of an epoch that was interrupted has fewer batches than the others.
                 self.model.fit(
-                    self._batches(range(place.epoch, stop), place.batch),
+                    self._batches(self.epoch, place.batch),
                     initial_epoch=place.epoch,
-                    epochs=stop,
-                    steps_per_epoch=self.steps_per_epoch - place.batch,
+                    epochs=place.epoch + 1 if place.batch else config.epochs,
                     callbacks=callbacks,
                     shuffle=False,
                     verbose=0,
                 )
         self._finish()
 
-    def _batches(self, epochs, skip=0):
-        """The batches of some epochs, from number `skip` of the first on."""
+    def _batches(self, epoch, skip=0):
+        """The batches of an epoch from number `skip` on."""
         config = self.run.config
-        seed = config.seed * 1000 + self.chunk
+        order = {"seed": config.seed * 1000 + self.chunk, "num_epochs": config.epochs}
         size = config.batch_size
-        return read_batches(**self.sources, batch_size=size, seed=seed, epochs=epochs, skip=skip)
+        return read_batches(**self.sources, batch_size=size, epoch=epoch, skip=skip, **order)
 
     def stop(self, what):
-        """End the training; blame the inputs of the last step's batch if it is their fault."""
-        epoch, batch = divmod(self.model.optimizer.iterations.numpy() - 1, self.steps_per_epoch)
-        remedy = "use a smaller learning_rate"
-        inputs = inputs_of(next(iter(self._batches(range(epoch, epoch + 1), batch))))
-        if bad := not_finite({name: tensor.numpy() for name, tensor in inputs.items()}):
-            what += f", as {' and '.join(bad)} of its inputs hold NaN or Inf"
-            remedy = f"delete {self.sources['paths'][0].parent} and run preprocess.py again"
+        """End the training; blame the inputs of the last steps' batches if it is their fault."""
+        epoch, last = divmod(self.model.optimizer.iterations.numpy() - 1, self.steps_per_epoch)
+        first = max(0, last + 1 - self.model.steps_per_execution)
+        batch, remedy = last, "use a smaller learning_rate"
+        for number, inputs in zip(
+            range(first, last + 1), self._batches(epoch, first), strict=False
+        ):
+            arrays = {name: tensor.numpy() for name, tensor in inputs_of(inputs).items()}
+            if bad := not_finite(arrays):
+                batch, what = (
+                    number,
+                    f"{what}, as {' and '.join(bad)} of its inputs hold NaN or Inf",
+                )
+                remedy = f"delete {self.sources['paths'][0].parent} and run preprocess.py again"
+                break
         raise UserError(
             f"chunk {self.chunk}, epoch {epoch}, batch {batch}: {what}: "
             f"the last checkpoint is kept; {remedy}"
@@ -215,6 +222,8 @@ class TrackPlace(keras.callbacks.Callback):
         self.trainer, self.place = trainer, trainer.place
 
     def on_epoch_begin(self, epoch, logs=None):
+        self.trainer.epoch.assign(epoch)
+        self.resumed = self.place.batch
         # Keras has just reset the mean loss, of which a resumed epoch has a part already.
         self.model.loss_tracker.total.assign(self.place.loss_sum)
         self.model.loss_tracker.count.assign(self.place.batch)
@@ -225,7 +234,7 @@ class TrackPlace(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         place = self.place
         place.epoch_seconds += time.perf_counter() - self.began
-        place.batch += 1
+        place.batch = min(self.resumed + batch + 1, self.trainer.steps_per_epoch)
         place.loss_sum = logs["loss"] * place.batch
         if not math.isfinite(logs["loss"]):
             self.trainer.stop(f"the loss is {logs['loss']}")
@@ -251,6 +260,24 @@ class TrackPlace(keras.callbacks.Callback):
         place.loss_sum = place.epoch_seconds = 0.0
 
 
+class SaveCheckpoints(keras.callbacks.Callback):
+    """Saves a checkpoint when one is due, and at the end of epochs where it is worthwhile."""
+
+    def __init__(self, trainer):
+        super().__init__()
+        self.trainer = trainer
+
+    def on_train_batch_end(self, batch, logs=None):
+        unfinished = self.trainer.place.batch < self.trainer.steps_per_epoch
+        if unfinished and self.trainer.checkpoints.due():
+            self.trainer.save_checkpoint()
+
+    def on_epoch_end(self, epoch, logs=None):
+        last = epoch + 1 == self.trainer.run.config.epochs
+        if not last and self.trainer.checkpoints.worthwhile():
+            self.trainer.save_checkpoint()
+
+
 class ShowProgress(keras.callbacks.Callback):
     """Moves a progress bar that counts rows."""
 
@@ -259,7 +286,7 @@ class ShowProgress(keras.callbacks.Callback):
         self.bar, self.batch_size = bar, batch_size
 
     def on_train_batch_end(self, batch, logs=None):
-        self.bar.update(self.batch_size)
+        self.bar.update(self.batch_size * self.model.steps_per_execution)
 
     def on_epoch_end(self, epoch, logs=None):
         self.bar.set_postfix_str(f"loss {logs['loss']:.3f}")

@@ -2,22 +2,22 @@
 
 import json
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import run_solar, small_config
 
 from solar_tf.analysis import geometry
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import hashing
-from solar_tf.run.directory import Run, RunDirectory, write_arrays, write_json
+from solar_tf.run.directory import Run
+from solar_tf.run.files import write_arrays, write_json
 from solar_tf.run.index import build_index, save_index
+from solar_tf.run.paths import RunDirectory
 
 
-def make_run(root, config, num_labels=20_000, bucket_of=hashing.label_buckets):
+def make_run(root, num_labels=20_000, bucket_of=hashing.label_buckets):
+    config = small_config(num_chunks=8, num_buckets=500)
     paths = RunDirectory(root)
     for chunk in range(config.num_chunks):
         buckets = bucket_of(num_labels, chunk, config.num_buckets)
@@ -26,19 +26,12 @@ def make_run(root, config, num_labels=20_000, bucket_of=hashing.label_buckets):
     return Run(paths, config, dataset, tuple(range(config.num_chunks)), {})
 
 
-@pytest.fixture(scope="module")
-def config():
-    from conftest import small_config
-
-    return small_config(num_chunks=8, num_buckets=500)
-
-
 @pytest.fixture
-def run(tmp_path, config):
-    return make_run(tmp_path, config)
+def run(tmp_path):
+    return make_run(tmp_path)
 
 
-def test_hashed_labels_are_balanced_and_near_orthogonal(run):
+def test_hashed_labels_are_balanced_near_orthogonal_and_small(run):
     facts = geometry.measure(run, pairs=200_000)
     load, overlap = facts["load"], facts["overlap"]
     assert load["measured"]["mean"] == load["binomial"]["mean"] == pytest.approx(40)
@@ -53,13 +46,18 @@ def test_hashed_labels_are_balanced_and_near_orthogonal(run):
     assert error < 5 * overlap["standard_error"]
     assert sum(overlap["measured"]) == overlap["pairs"] == 200_000
     assert overlap["standard_error"] == pytest.approx(math.sqrt(8 / 500 * (1 - 1 / 500) / 200_000))
+    memory = facts["memory"]
+    assert memory["index_bytes"] == sum(run.paths.index(c).stat().st_size for c in range(8))
+    assert memory["paper_bytes_per_label"] == 32
+    assert memory["index_bytes_per_label"] == pytest.approx(32, rel=0.05)
+    assert memory["dense_bytes_per_label"] == 4000
 
 
-def test_a_lopsided_index_stands_out(tmp_path, config):
+def test_a_lopsided_index_stands_out(tmp_path):
     def lopsided(num_labels, seed, num_buckets):
         return np.minimum(np.arange(num_labels) // 4, num_buckets - 1).astype(np.int32)
 
-    facts = geometry.measure(make_run(tmp_path, config, 4000, lopsided), pairs=50_000)
+    facts = geometry.measure(make_run(tmp_path, 4000, lopsided), pairs=50_000)
     assert facts["load"]["measured"]["max"] == 2004
     assert facts["load"]["binomial"]["max"] < 40
     overlap = facts["overlap"]
@@ -123,27 +121,14 @@ def test_queries_are_measured_where_infer_has_been(run):
     assert "Measured figures need" not in shown
 
 
-def test_memory_is_that_of_the_files_beside_a_dense_embedding(run):
-    memory = geometry.measure(run, pairs=100)["memory"]
-    assert memory["index_bytes"] == sum(run.paths.index(c).stat().st_size for c in range(8))
-    assert memory["paper_bytes_per_label"] == 32
-    assert memory["index_bytes_per_label"] == pytest.approx(32, rel=0.05)
-    assert memory["dense_bytes_per_label"] == 4000
-
-
 def test_the_report_as_a_program(preprocessed, tmp_path):
-    def ask(*flags):
-        command = [sys.executable, "-m", "solar_tf.analysis.geometry", *map(str, flags)]
-        env = os.environ | {"PYTHONPATH": str(ROOT)}
-        return subprocess.run(command, capture_output=True, text=True, env=env)
-
-    done = ask(preprocessed.paths.root, "--pairs", 1000)
+    done = run_solar("geometry", preprocessed.paths.root, "--pairs", 1000)
     assert (done.returncode, done.stderr) == (0, "")
     assert "N=40, K=3, B=24" in done.stdout
     assert all(len(line) < 160 for line in done.stdout.splitlines())
-    facts = json.loads(ask(preprocessed.paths.root, "--json", "--pairs", 1000).stdout)
-    assert facts == geometry.measure(preprocessed, pairs=1000)
-    done = ask(tmp_path)
+    done = run_solar("geometry", preprocessed.paths.root, "--json", "--pairs", 1000)
+    assert json.loads(done.stdout) == geometry.measure(preprocessed, pairs=1000)
+    done = run_solar("geometry", tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {tmp_path}: no run here")
 

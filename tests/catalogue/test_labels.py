@@ -1,26 +1,20 @@
 """Labels that come and go, through every program that looks at them."""
 
 import itertools
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT, SMALL, open_titles, stage
+from conftest import SMALL, open_titles, run_solar, stage
 
-from solar_tf import Solar, catalogue
+from solar_tf import Solar
+from solar_tf.catalogue import labels as catalogue
 from solar_tf.errors import UserError
 from solar_tf.operations.check import check
 from solar_tf.preprocessing import hashing
 from solar_tf.retrieval.evaluation import infer
 from solar_tf.retrieval.searcher import open_searcher
 from solar_tf.run import changes
-from solar_tf.run.directory import read_arrays
-
-
-def command(*arguments):
-    command = [sys.executable, "-m", "solar_tf.catalogue.labels", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+from solar_tf.run.files import read_arrays
 
 
 def test_labels_placed_by_content_are_found_and_those_by_hash_are_where_training_would_look(
@@ -127,16 +121,15 @@ def test_infer_ranks_the_catalogue_as_it_is(changed_run):
 def test_the_commands(changed_run, tmp_path):
     root = changed_run.paths.root
     (tmp_path / "titles.txt").write_text("all of topic3\nall of topic4\n")
-    done = command("add", root, tmp_path / "titles.txt")
+    done = run_solar("labels", "add", root, tmp_path / "titles.txt")
     assert (done.returncode, done.stderr) == (0, "")
     assert "2 labels added: 40 to 41" in done.stdout and "Next: infer.py" in done.stdout
     (tmp_path / "gone.txt").write_text("7\n\n 8\n")
-    assert (
-        "3 labels removed" in command("remove", root, "1", "--file", tmp_path / "gone.txt").stdout
-    )
-    assert "can be found     | 39" in command("list", root).stdout
-    assert "2 files of changes are one" in command("compact", root).stdout
-    assert "nothing to compact" in command("compact", root).stdout
+    done = run_solar("labels", "remove", root, "1", "--file", tmp_path / "gone.txt")
+    assert "3 labels removed" in done.stdout
+    assert "can be found     | 39" in run_solar("labels", "list", root).stdout
+    assert "2 files of changes are one" in run_solar("labels", "compact", root).stdout
+    assert "nothing to compact" in run_solar("labels", "compact", root).stdout
     shown = stage("infer", "--run", root, "--query", "topic3", "--top_buckets=7").stdout
     assert "all of topic3" in shown
 
@@ -154,7 +147,7 @@ def test_the_commands(changed_run, tmp_path):
 def test_mistakes_are_one_line(trained, tmp_path, arguments, message):
     (tmp_path / "f").write_text("x\n")
     places = {"RUN": trained.paths.root, "FILE": tmp_path / "f"}
-    done = command(*(places.get(word, word) for word in arguments))
+    done = run_solar("labels", *(places.get(word, word) for word in arguments))
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert message.replace("FILE", str(tmp_path / "f")) in done.stderr
 

@@ -1,15 +1,13 @@
 """Fine-tuning on new rows, with labels that training has not seen."""
 
 import itertools
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT, files_of, open_titles
+from conftest import files_of, open_titles, run_solar
 
 from solar_tf import Solar
-from solar_tf.catalogue.tuning import _old_rows, _pick, tune
+from solar_tf.catalogue.tuning import _old_rows, tune
 from solar_tf.errors import UserError
 from solar_tf.operations.check import check
 from solar_tf.retrieval.evaluation import infer
@@ -52,11 +50,6 @@ def test_old_rows_are_a_sample_of_the_training_rows(preprocessed):
     assert {tuple(labels[a:b]) for a, b in itertools.pairwise(splits)} <= rows
 
 
-def test_pick():
-    splits, places = _pick(np.array([0, 2, 2, 5]), np.array([2, 0, 1]))
-    assert (splits.tolist(), places.tolist()) == ([0, 3, 5, 5], [2, 3, 4, 0, 1])
-
-
 def test_what_cannot_be_tuned(changed_run, trained_runs):
     Y = np.array([0, 1]), np.array([99], np.int32)
     with pytest.raises(UserError, match="label 99 is not below the 40 labels: add it first"):
@@ -70,14 +63,9 @@ def test_what_cannot_be_tuned(changed_run, trained_runs):
 
 def test_the_command(changed_run, tmp_path):
     (tmp_path / "rows.txt").write_text("3\ttopic5 anew\n" * 5)
-    command = [sys.executable, "-m", "solar_tf.catalogue.tuning", changed_run.paths.root]
-    done = subprocess.run(
-        [*command, tmp_path / "rows.txt", "--epochs", "1"], cwd=ROOT, capture_output=True, text=True
-    )
+    done = run_solar("tune", changed_run.paths.root, tmp_path / "rows.txt", "--epochs", 1)
     assert done.returncode == 0, done.stderr
     assert "| new rows | " in done.stdout and "Next: infer.py" in done.stdout
     assert changes.read_delta(changed_run).tuned == 1
-    done = subprocess.run(
-        [*command, changed_run.paths.config], cwd=ROOT, capture_output=True, text=True
-    )
+    done = run_solar("tune", changed_run.paths.root, changed_run.paths.config)
     assert done.returncode == 1 and done.stderr.startswith("error: ")

@@ -1,65 +1,92 @@
-"""The `solar` command."""
+"""The `solar` command: its list of commands, and the help of each."""
 
-import os
+import importlib
+import inspect
 import subprocess
 import sys
 
 import pytest
 from conftest import ROOT
 
-from solar_tf.cli.solar import main
+import solar_tf
+from solar_tf.baselines import BASELINES
+from solar_tf.cli.solar import MODULES, main, with_underscores
+
+HELP = [
+    *([name] for name in MODULES),
+    *(["baseline", name] for name in BASELINES),
+    *(["labels", name] for name in ("add", "remove", "list", "compact")),
+    ["export", "saved_model"],
+    ["export", "qdrant"],
+]
 
 
-def run_solar(*arguments, **env):
-    command = [sys.executable, "-m", "solar_tf.cli.solar", *map(str, arguments)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **env}
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=120)
+def test_every_command_is_listed(capsys):
+    shown = []
+    for arguments in ([], ["--help"], ["-h"]):
+        assert main(arguments) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] == shown[2]
+    lines = {line.split()[0]: line for line in shown[0].splitlines() if line.startswith("  ")}
+    assert all(len(lines[name].split()) > 3 for name in MODULES)
 
 
-def test_help_teaches(capsys):
+def test_the_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"{solar_tf.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("serv", "did you mean serve? "), ("basline", "did you mean baseline? "), ("--verbose", "")],
+)
+def test_a_mistyped_command_is_one_line_with_a_suggestion(capsys, typed, meant):
     with pytest.raises(SystemExit) as end:
-        main(["serve", "--help"])
-    assert end.value.code == 0
-    text = capsys.readouterr().out
-    assert "solar serve my_run" in text and "--token-file" in text and "127.0.0.1" in text
+        main([typed])
+    said = capsys.readouterr()
+    assert (end.value.code, said.out) == (2, "")
+    assert said.err == f"error: no command {typed!r}: {meant}`solar --help` lists all of them\n"
 
 
-def test_mistakes_are_one_line(tmp_path, trained):
-    for flags, reason in (
-        ([tmp_path], "no run here"),
-        ([trained.paths.root, "--window", "-1"], "milliseconds"),
-        ([trained.paths.root, "--token-file", tmp_path / "none"], "No such file"),
-    ):
-        done = run_solar("serve", *flags, "--port", 0)
-        assert done.returncode == 1 and done.stdout == ""
-        assert reason in done.stderr and done.stderr.count("\n") == 1
+@pytest.mark.parametrize("words", HELP, ids=" ".join)
+def test_every_help_teaches(words, capsys):
+    try:
+        code = main([*words, "--help"])
+    except SystemExit as end:
+        code = end.code
+    said = capsys.readouterr()
+    assert (code, said.err) == (0, "")
+    assert f"solar {' '.join(words)}" in said.out and "python -m" not in said.out
+    if len(words) == 1:  # the docstring as it stands
+        command = getattr(importlib.import_module(f"solar_tf.cli.{MODULES[words[0]]}"), words[0])
+        assert inspect.getdoc(command).partition("{names}")[0] in said.out
 
 
-@pytest.mark.parametrize("flags", [["--port", "70000"], ["--burst", "0"], ["--rate", "x"]])
-def test_numbers_are_checked(flags, capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["serve", "run", *flags])
-    assert end.value.code == 2 and flags[1] in capsys.readouterr().err
-
-
-def test_a_port_in_use_says_so(trained):
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = run_solar("serve", trained.paths.root, "--port", taken.getsockname()[1])
-    assert done.returncode == 1 and "choose another with --port" in done.stderr
-
-
-def test_a_short_token_is_refused(trained):
-    done = run_solar("serve", trained.paths.root, "--port", 0, SOLAR_TOKEN="short")
-    assert done.returncode == 1 and "16 or more" in done.stderr
-
-
-def test_without_the_extra_it_names_the_extra(trained):
+def test_help_comes_without_tensorflow_and_the_list_without_numpy():
     code = (
-        "import sys; sys.modules['fastapi'] = None\n"
-        "from solar_tf.cli.solar import main; main(['serve', sys.argv[1]])"
+        "import sys\n"
+        "from solar_tf.cli.solar import MODULES, main\n"
+        "main([])\n"
+        "assert 'numpy' not in sys.modules\n"
+        "for name in MODULES:\n"
+        "    try:\n"
+        "        main([name, '--help'])\n"
+        "    except SystemExit:\n"
+        "        pass\n"
+        "    assert not {'tensorflow', 'keras'} & sys.modules.keys(), name\n"
     )
-    command = [sys.executable, "-c", code, str(trained.paths.root)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 1 and "pip install 'solar-tf[serve]'" in done.stderr
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("line", ["check", "check a b", "check a --fast", "labels", "tail a --js"])
+def test_other_words_are_answered_with_the_usage(line, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(line.split())
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith(f"usage: solar {line.split()[0]} ")
+
+
+def test_flags_may_have_dashes():
+    assert with_underscores(["a-b", "--num-chunks=1-2", "-x-y", "--dry-run", "--", "--a-b"]) == [
+        *("a-b", "--num_chunks=1-2", "-x-y", "--dry_run", "--", "--a-b")
+    ]

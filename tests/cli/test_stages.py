@@ -5,9 +5,9 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,15 +15,14 @@ from solar_tf.cli.stages import parse_chunks, parse_numbers
 from solar_tf.config import CHOICES, SolarConfig
 from solar_tf.errors import UserError
 
-ROOT = Path(__file__).parent.parent
 PROGRAM = '''
 """What a stage does for its user."""
-import errno, json, os, signal, sys
+import json, os, signal, sys
 from absl import flags
 from solar_tf.cli import stages
 from solar_tf.runtime import devices
 from solar_tf.errors import UserError
-from solar_tf.run.directory import atomic_write
+from solar_tf.run.files import atomic_write
 
 stages.define_run_flag()
 stages.define_config_flags()
@@ -122,26 +121,10 @@ def test_what_is_no_flag_ends_with_code_1_before_anything_is_done(tmp_path, argu
 # How a stage ends.
 
 
-@pytest.mark.parametrize(
-    ("body", "line"),
-    [
-        (
-            "raise UserError('train.txt:17: no tab: write labels<TAB>text')",
-            "train.txt:17: no tab: write labels<TAB>text",
-        ),
-        (
-            "open('no/such/file')",
-            "no/such/file: No such file or directory: make room or give access, then run it again",
-        ),
-        (
-            "raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))",
-            "No space left on device: make room or give access, then run it again",
-        ),
-    ],
-    ids=["UserError", "file", "disk"],
-)
-def test_an_error_that_the_user_can_mend_is_one_line_and_code_1(tmp_path, body, line):
-    assert run(program(tmp_path, body)) == (1, "", f"error: {line}\n")
+def test_an_error_that_the_user_can_mend_is_one_line_and_code_1(tmp_path):
+    body = "raise UserError('train.txt:17: no tab: write labels<TAB>text')"
+    line = "error: train.txt:17: no tab: write labels<TAB>text\n"
+    assert run(program(tmp_path, body)) == (1, "", line)
 
 
 def test_an_error_of_the_program_keeps_its_traceback(tmp_path):
@@ -260,7 +243,7 @@ def test_without_the_gpu_the_cpu_is_used_and_said_aloud_and_nothing_else(tmp_pat
 
 def test_a_gpu_chosen_after_tensorflow_is_loaded_is_refused(tmp_path):
     (tmp_path / "tensorflow.py").touch()  # as good as the real one, and faster
-    code, out, err = run(program(tmp_path, "import tensorflow\ncli.use_gpu(0)"))
+    code, out, err = run(program(tmp_path, "import tensorflow\ndevices.use_gpu(0)"))
     assert (code, out) == (1, "")
     assert "RuntimeError: TensorFlow is loaded already" in err
 
@@ -297,12 +280,6 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path, body):
     if "many" in body:
         assert done.returncode
     assert not path.with_name("stage.py.result").exists() or done.returncode == 0
-
-
-def test_want_of_memory_is_one_line(tmp_path):
-    code, _, err = run(program(tmp_path, "raise MemoryError"))
-    assert code == 1
-    assert err.startswith("error: not enough memory: ")
 
 
 def test_a_stage_takes_the_path_of_a_file_url_and_leaves_others_as_they_are(tmp_path):

@@ -10,9 +10,10 @@ import time
 import numpy as np
 import pytest
 
+from solar_tf.cli import export as command
+from solar_tf.cli.solar import main
 from solar_tf.errors import UserError
-from solar_tf.export.__main__ import TARGETS, main
-from solar_tf.export.engines import ENGINES, HELP, export
+from solar_tf.export.engines import ENGINES, export
 from solar_tf.export.vectors import LabelVectors, QueryVectors
 from solar_tf.retrieval.searcher import Searcher
 
@@ -101,7 +102,8 @@ def found_by_us(searcher, text, k, m, score):
 
 def test_the_command_answers_from_the_engine(written, trained, capsys):
     target, out = written
-    main([target, str(trained.paths.root), out, "--query", "topic3", "--top_buckets", "5"])
+    root = str(trained.paths.root)
+    main(["export", target, root, out, "--query", "topic3", "--top_buckets", "5"])
     printed = capsys.readouterr().out
     assert "about topic3" in printed.splitlines()[2]
 
@@ -118,4 +120,4 @@ def test_a_query_without_a_known_word_is_refused(trained):
 
 
 def test_every_engine_is_a_target_with_help():
-    assert {*ENGINES} == {*HELP} == {name for name in TARGETS if TARGETS[name] == "engines"}
+    assert {*ENGINES} == {*command.ENGINES}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from solar_tf import catalogue
+from solar_tf.cli.solar import main
 from solar_tf.errors import UserError
 from solar_tf.export import quantized
-from solar_tf.export.__main__ import main
 from solar_tf.operations.check import check
 from solar_tf.retrieval.searcher import open_searcher
 
@@ -25,7 +25,7 @@ def test_a_smaller_run_answers_nearly_as_the_run_does(
     trained_runs, tmp_path, capsys, precision, smaller, close, kind
 ):
     run, out = trained_runs[kind], tmp_path / "small"
-    main(["quantized", str(run.paths.root), str(out), "--precision", precision])
+    main(["export", "quantized", str(run.paths.root), str(out), "--precision", precision])
     assert "times smaller" in capsys.readouterr().out
     assert check(out).problems == [] and check(out).others() == ([], [])
     before, after = open_searcher(run.paths.root), open_searcher(out)
@@ -44,7 +44,7 @@ def test_a_smaller_run_answers_nearly_as_the_run_does(
 def test_changes_of_the_catalogue_come_along(changed_run, tmp_path):
     catalogue.add_labels(changed_run.paths.root, ["topic1 topic2 anew"])
     catalogue.remove_labels(changed_run.paths.root, [3])
-    quantized.export("quantized", changed_run.paths.root, tmp_path / "small", "float16")
+    quantized.export(changed_run.paths.root, tmp_path / "small", "float16")
     searcher = open_searcher(tmp_path / "small")
     assert searcher.title(40) == "topic1 topic2 anew"
     assert 3 not in {hit.label for hit in searcher.search("topic3", k=40, m=None)}
@@ -53,4 +53,4 @@ def test_changes_of_the_catalogue_come_along(changed_run, tmp_path):
 
 def test_nothing_is_overwritten(trained_runs, tmp_path):
     with pytest.raises(UserError, match="is there already"):
-        quantized.export("quantized", trained_runs["counts"].paths.root, tmp_path)
+        quantized.export(trained_runs["counts"].paths.root, tmp_path)

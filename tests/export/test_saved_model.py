@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from solar_tf.cli.solar import main
 from solar_tf.errors import UserError
 from solar_tf.export import saved_model
-from solar_tf.export.__main__ import main
 from solar_tf.preprocessing import hashing
 from solar_tf.retrieval.options import SearchOptions
 from solar_tf.retrieval.ranking import top_buckets
@@ -27,7 +27,7 @@ def test_the_model_answers_as_the_run_does(trained_runs, tmp_path, capsys, weigh
     import tensorflow as tf
 
     run = trained_runs[weighting]
-    main(["saved_model", str(run.paths.root), str(tmp_path / "model")])
+    main(["export", "saved_model", str(run.paths.root), str(tmp_path / "model")])
     assert "saved_model_cli" in capsys.readouterr().out
     model = tf.saved_model.load(str(tmp_path / "model"))
     searcher = open_searcher(run.paths.root)
@@ -54,7 +54,7 @@ def test_dense_inputs_are_one_array(trained_runs, tmp_path):
     import tensorflow as tf
 
     run = trained_runs["dense"]
-    saved_model.export("saved_model", run.paths.root, tmp_path / "model", num_chunks=1)
+    saved_model.export(run.paths.root, tmp_path / "model", num_chunks=1)
     model = tf.saved_model.load(str(tmp_path / "model"))
     rows = np.random.default_rng(1).normal(size=(7, run.input_dim)).astype(np.float32)
     found = model.signatures["probabilities"](dense=tf.constant(rows))["probabilities"].numpy()
@@ -68,4 +68,4 @@ def test_dense_inputs_are_one_array(trained_runs, tmp_path):
 
 def test_nothing_is_overwritten(trained_runs, tmp_path):
     with pytest.raises(UserError, match="is there already"):
-        saved_model.export("saved_model", trained_runs["counts"].paths.root, tmp_path)
+        saved_model.export(trained_runs["counts"].paths.root, tmp_path)

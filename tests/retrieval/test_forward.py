@@ -10,7 +10,7 @@ from solar_tf.retrieval.encoder import TensorFlowEncoder
 from solar_tf.retrieval.forward import BlockForward, query_batches
 from solar_tf.retrieval.rankers import RankFiles
 from solar_tf.retrieval.ranking import top_buckets
-from solar_tf.run.directory import read_arrays
+from solar_tf.run.files import read_arrays
 from solar_tf.training.model import open_chunk
 
 QUERIES = 0, 120

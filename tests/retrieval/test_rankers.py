@@ -11,8 +11,9 @@ from solar_tf.retrieval.options import SearchOptions
 from solar_tf.retrieval.rankers import RankFiles, rank_block, stack_indexes
 from solar_tf.retrieval.reference import rank_simple
 from solar_tf.run.changes import read_delta
-from solar_tf.run.directory import Run, RunDirectory
+from solar_tf.run.directory import Run
 from solar_tf.run.index import build_index, save_index
+from solar_tf.run.paths import RunDirectory
 
 NUM_LABELS, NUM_BUCKETS, NUM_QUERIES, K, FLOOR = 150, 12, 300, 20, 1e-3
 CHUNKS = (0, 2, 3)  # any subset of a run's chunks will do

@@ -15,7 +15,7 @@ from solar_tf.retrieval.options import SearchOptions
 from solar_tf.retrieval.ranking import LabelFilter
 from solar_tf.retrieval.reference import rank_simple
 from solar_tf.retrieval.searcher import Searcher, answer
-from solar_tf.run.directory import read_arrays
+from solar_tf.run.files import read_arrays
 
 
 @pytest.fixture(scope="module")

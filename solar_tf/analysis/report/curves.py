@@ -8,21 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solar_tf.analysis.results import top_buckets
 from solar_tf.retrieval import metrics, ranking
 from solar_tf.retrieval.label_table import LabelTable
 from solar_tf.retrieval.options import SearchOptions
 from solar_tf.run.changes import read_delta
-from solar_tf.run.directory import read_arrays
 from solar_tf.runtime.ragged import take_rows
 
 MOST_QUERIES = 2000
-TOP_LABELS = 100
 SEED = 0
 
 
 @dataclass(frozen=True)
 class TopBuckets:
-    """What a sample of queries found: everything that ranking takes."""
+    """The top buckets of a sample of queries, with all that ranking them needs."""
 
     queries: np.ndarray  # [Q] rows of the test split
     buckets: np.ndarray  # [Q, K, m]
@@ -48,25 +47,21 @@ def load_top_buckets(run, most_queries=MOST_QUERIES):
         np.stack([buckets[:, :m] for buckets, _ in parts], axis=1),
         np.stack([values[:, :m] for _, values in parts], axis=1),
         LabelTable.load(run, chunks, read_delta(run)),
-        csr_rows(*metrics.true_labels(run), queries),
-        csr_rows(*metrics.filtered_labels(run), queries),
+        _rows(*metrics.true_labels(run), queries),
+        _rows(*metrics.filtered_labels(run), queries),
     )
 
 
 def _read_chunk(run, chunk, queries):
-    blocks, block = [], 0
-    while (path := run.paths.topm(block, chunk)).exists():
-        blocks.append(read_arrays(path, "infer.py"))
-        block += 1
+    blocks = list(top_buckets(run, chunk))
     return tuple(
-        np.concatenate([b[name] for b in blocks])[queries] for name in ("buckets", "values")
+        np.concatenate([block[name] for block in blocks])[queries] for name in ("buckets", "values")
     )
 
 
-def csr_rows(splits, values, rows):
-    """Some rows of CSR arrays: splits [n + 1], values."""
-    splits, places = take_rows(splits, rows)
-    return splits, values[places]
+def _rows(splits, labels, queries):
+    splits, places = take_rows(splits, queries)
+    return splits, labels[places]
 
 
 def rank(top, m, num_chunks, score):
@@ -74,14 +69,14 @@ def rank(top, m, num_chunks, score):
     first = slice(0, num_chunks)
     labels = LabelTable(top.labels.offsets[first], top.labels.labels[first], top.labels.allowed)
     spare = int(np.diff(top.filtered[0]).max(initial=0))
-    options = SearchOptions(min(TOP_LABELS + spare, labels.num_labels), m, score)
+    options = SearchOptions(min(metrics.RECALL_AT + spare, labels.num_labels), m, score)
     weights = ranking.score_weights(top.values[:, first, :m], score)
     ids, scores, candidates = labels.rank(
         top.buckets[:, first, :m], weights, options.k, labels.filter(options)
     )
     if spare:
         ids, scores = metrics.filter_pairs(ids, scores, *top.filtered)
-    return metrics.evaluate(ids[:, :TOP_LABELS], *top.truth), candidates
+    return metrics.evaluate(ids[:, : metrics.RECALL_AT], *top.truth), candidates
 
 
 def steps(most):
@@ -90,7 +85,7 @@ def steps(most):
     return [value for value in values if value < most] + [most]
 
 
-def measure(top, progress=lambda: None):
+def measure(top):
     """Rows of metrics by m (with all chunks) and by K (with all buckets), for both scores."""
     _, num_chunks, m = top.buckets.shape
     powers = sorted({min(2**p, num_chunks) for p in range(num_chunks.bit_length() + 1)})
@@ -103,5 +98,4 @@ def measure(top, progress=lambda: None):
                          "candidates": float(counts.mean()), **found})  # fmt: skip
             if axis == "m":
                 candidates[kept] = counts
-        progress()
     return rows, candidates

@@ -19,7 +19,7 @@ REPEATS = 5
 
 
 def best_seconds(function):
-    """The shortest of some calls after the first: other work on the machine only adds."""
+    """The shortest of some calls, not counting the first: other work only adds time."""
     function()
     times = []
     for _ in range(REPEATS):
@@ -62,7 +62,7 @@ def query_work(num_labels, num_chunks, num_buckets, m, seed=0):
 
 
 def dense_seconds(num_labels, dim, generator):
-    """Of a query: the product with all label vectors in a batch, and the best five, one core."""
+    """Seconds a query on one core: a batch's product with all label vectors, and the best five."""
     vectors = generator.random((dim, num_labels), np.float32)
     queries = generator.random((QUERIES, dim), np.float32)
 

@@ -1,4 +1,0 @@
-from solar_tf.datasets.command import main
-
-if __name__ == "__main__":
-    main()
