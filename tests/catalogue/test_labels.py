@@ -149,7 +149,7 @@ def test_mistakes_are_one_line(trained, tmp_path, capsys, arguments, message):
 
 
 @pytest.mark.parametrize(
-    ("kind", "titles", "options", "message"),
+    ("kind", "new", "options", "message"),
     [
         ("counts", ["x"], {"how": "chance"}, "by content or by hash"),
         ("counts", ["x"], {"choices": 0}, "a bucket to choose"),
@@ -158,6 +158,6 @@ def test_mistakes_are_one_line(trained, tmp_path, capsys, arguments, message):
         ("dense", ["x"], {}, "no run of titles"),
     ],
 )
-def test_bad_arguments(trained_runs, kind, titles, options, message):
+def test_bad_arguments(trained_runs, kind, new, options, message):
     with pytest.raises(UserError, match=message):
-        catalogue.add_labels(trained_runs[kind].paths.root, titles, **options)
+        catalogue.add_labels(trained_runs[kind].paths.root, new, **options)
