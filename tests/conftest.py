@@ -48,36 +48,61 @@ def open_titles(folder):
     return open_files(*(folder / f"{name}.txt" for name in ("train", "test", "labels")))
 
 
+def texts_and_labels(source):
+    """The texts of a source's rows, and a list of their labels."""
+    rows = source.read()
+    return rows.texts, [rows.labels[a:b] for a, b in itertools.pairwise(rows.label_splits)]
+
+
 def small_config(**changes):
     from solar_tf.config import SolarConfig
 
     return SolarConfig(**(SMALL | changes))
 
 
+def copy_run(run, folder):
+    from solar_tf.run.directory import open_run
+
+    return open_run(shutil.copytree(run.paths.root, folder, dirs_exist_ok=True))
+
+
+def environment(env=None):
+    return os.environ | {"PYTHONPATH": str(ROOT)} | (env or {})
+
+
+def run_python(*arguments, env=None, **options):
+    """Run Python as a user does; returns the finished process."""
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(env), **options)
+
+
+def run_solar(*arguments, **options):
+    return run_python("-m", "solar_tf", *arguments, **options)
+
+
+def solar_here(*arguments):
+    """The exit code of the `solar` command, run in this process."""
+    from solar_tf.cli.solar import main
+
+    try:
+        return main([*map(str, arguments)])
+    except SystemExit as end:
+        return end.code
+
+
 def stage(program, *flags, check=True, **options):
-    """Run a stage program as a user does; returns the finished process."""
-    command = [sys.executable, ROOT / program / f"{program}.py", *map(str, flags)]
-    env = os.environ | {"PYTHONPATH": str(ROOT)} | options.pop("env", {})
-    done = subprocess.run(command, capture_output=True, text=True, env=env, **options)
+    """Run a stage program; returns the finished process."""
+    done = run_python(ROOT / program / f"{program}.py", *flags, **options)
     if check and done.returncode:
         raise AssertionError(f"{program}.py failed:\n{done.stdout}\n{done.stderr}")
     return done
 
 
-def run_solar(*arguments, **options):
-    """Run the `solar` command as a user does; returns the finished process."""
-    command = [sys.executable, "-m", "solar_tf", *map(str, arguments)]
-    env = os.environ | {"PYTHONPATH": str(ROOT)} | options.pop("env", {})
-    return subprocess.run(command, capture_output=True, text=True, env=env, **options)
-
-
 def start_stage(program, *flags, env=None):
     """Start a stage program in the background."""
     command = [sys.executable, ROOT / program / f"{program}.py", *map(str, flags)]
-    env = os.environ | {"PYTHONPATH": str(ROOT)} | (env or {})
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
-    )
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(command, text=True, env=environment(env), **streams)
 
 
 @contextlib.contextmanager
@@ -190,51 +215,40 @@ def preprocessed(titles, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def trained_once(titles, tmp_path_factory):
+def trained_once(preprocessed, tmp_path_factory):
     """A run after stage 2; not to be changed."""
-    from solar_tf.preprocessing.stage import preprocess
     from solar_tf.training.stage import train
 
-    root = tmp_path_factory.mktemp("trained")
-    run = preprocess(root, open_titles(titles), small_config(), 1)
-    train(root)
+    run = copy_run(preprocessed, tmp_path_factory.mktemp("trained") / "run")
+    train(run.paths.root)
     return run
 
 
 @pytest.fixture(scope="module")
 def trained(trained_once, tmp_path_factory):
     """A copy of it for the tests of one file, where stage 3 may write."""
-    from solar_tf.run.directory import open_run
-
-    root = tmp_path_factory.mktemp("trained") / "run"
-    return open_run(shutil.copytree(trained_once.paths.root, root))
+    return copy_run(trained_once, tmp_path_factory.mktemp("trained") / "run")
 
 
-class TrainedRuns:
+class TrainedRuns(dict):
     """Trained runs by what is special about them, made when they are asked for."""
 
     def __init__(self, folder, titles, counts):
-        self.folder, self.titles, self.runs = folder, titles, {"counts": counts}
+        super().__init__(counts=counts)
+        self.folder, self.titles = folder, titles
 
-    def __getitem__(self, kind):
-        if kind not in self.runs:
-            self.runs[kind] = self.make(kind)
-        return self.runs[kind]
-
-    def make(self, kind):
+    def __missing__(self, kind):
         from solar_tf import Solar
 
-        rows = open_titles(self.titles).train.read()
-        splits = rows.label_splits
-        Y = [rows.labels[a:b] for a, b in itertools.pairwise(splits)]
-        X, titles = rows.texts, [f"about topic{i}" for i in range(40)]
+        X, Y = texts_and_labels(open_titles(self.titles).train)
         if kind == "dense":
             X = np.zeros((len(Y), 40), np.float32)
             for row, labels in enumerate(Y):
                 X[row, labels] = 1
-        weighting = "tfidf" if kind == "tfidf" else "counts"
-        solar = Solar("debian", **SMALL, weighting=weighting)
-        return solar.fit(X, Y, titles, run=self.folder / kind).run_
+        solar = Solar("debian", **SMALL, weighting="tfidf" if kind == "tfidf" else "counts")
+        label_titles = [f"about topic{i}" for i in range(40)]
+        self[kind] = solar.fit(X, Y, label_titles, run=self.folder / kind).run_
+        return self[kind]
 
 
 @pytest.fixture(scope="session")
@@ -246,7 +260,4 @@ def trained_runs(tmp_path_factory, titles, trained_once):
 @pytest.fixture
 def changed_run(trained, tmp_path):
     """A copy of the trained run, for changes."""
-    from solar_tf.run.directory import open_run
-
-    shutil.copytree(trained.paths.root, tmp_path / "run")
-    return open_run(tmp_path / "run")
+    return copy_run(trained, tmp_path / "run")

@@ -5,7 +5,7 @@ import doctest
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import SMALL, files_of, open_titles
+from conftest import SMALL, files_of, open_titles, texts_and_labels
 from sklearn.base import clone
 
 import solar_tf
@@ -43,26 +43,18 @@ def test_parameters_as_scikit_learn_has_them():
         Solar().predict(["x"])
 
 
-def rows_of(source):
-    rows = source.read()
-    splits, labels = rows.label_splits, rows.labels
-    data = np.ones(len(labels)), labels, splits
-    return rows.texts, scipy.sparse.csr_matrix(data, shape=(len(rows), 40))
-
-
 def test_fit_makes_the_run_that_the_programs_make(titles, trained, tmp_path, capsys):
     dataset = open_titles(titles)
-    X, Y = rows_of(dataset.train)
+    X, Y = texts_and_labels(dataset.train)
     solar = Solar("books", **SMALL)
     assert solar.fit(X, Y, dataset.label_titles, run=tmp_path) is solar
     assert capsys.readouterr().out == ""
     for folder in ("records/train", "index", "vocab", "labels"):
         assert files_of(tmp_path, folder) == files_of(trained.paths.root, folder)
-    kernels = [
-        root / "chunks/chunk_01/output_kernel.npy" for root in (tmp_path, trained.paths.root)
-    ]
-    np.testing.assert_allclose(*map(np.load, kernels), atol=1e-5)
-    X, Y = rows_of(dataset.test)
+    kernel = "chunks/chunk_01/output_kernel.npy"
+    kernels = [np.load(root / kernel) for root in (tmp_path, trained.paths.root)]
+    np.testing.assert_allclose(*kernels, atol=1e-5)
+    X, Y = texts_and_labels(dataset.test)
     metrics = Solar.load(tmp_path).evaluate(X, Y, m=7)
     for row in infer(trained.paths.root, top_buckets=(7,), full=False, scores=("evidence",)):
         for name, value in metrics.items():
@@ -70,7 +62,7 @@ def test_fit_makes_the_run_that_the_programs_make(titles, trained, tmp_path, cap
     assert solar.score(X, Y) > 0.9
     # Fitted again it is complete already, and other data is refused.
     before = files_of(tmp_path, "chunks")
-    solar.fit(*rows_of(dataset.train), dataset.label_titles, run=tmp_path)
+    solar.fit(*texts_and_labels(dataset.train), dataset.label_titles, run=tmp_path)
     assert files_of(tmp_path, "chunks") == before
     with pytest.raises(UserError, match="a run of other data"):
         solar.fit(X, Y, run=tmp_path)
@@ -103,8 +95,6 @@ def test_loaded_runs_know_their_hyperparameters(trained):
 
 
 def test_several_processes_train_as_one_does(titles, tmp_path):
-    dataset = open_titles(titles)
-    solar = Solar("books", **SMALL | {"epochs": 1}).fit(
-        *rows_of(dataset.train), run=tmp_path, workers=2
-    )
+    rows = texts_and_labels(open_titles(titles).train)
+    solar = Solar("books", **SMALL | {"epochs": 1}).fit(*rows, run=tmp_path, workers=2)
     assert len(solar.run_.trained_chunks()) == 3

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, files_of, stage
+from conftest import ROOT, environment, files_of, stage
 
 FOLDER = ROOT / "docs" / "cluster"
 STAGES = ("preprocess", "train", "infer")
@@ -18,16 +18,6 @@ STAGES = ("preprocess", "train", "infer")
 def documents():
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install PyYAML")
     return list(yaml.safe_load_all((FOLDER / "kubernetes.yaml").read_text()))
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory):
-    """The stage programs as an installation has them: on the PATH."""
-    folder = tmp_path_factory.mktemp("bin")
-    for name in STAGES:
-        shutil.copy(ROOT / name / f"{name}.py", folder)
-    path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
 
 
 def flags_of(text, program):
@@ -64,19 +54,20 @@ def test_the_training_job_has_an_index_for_each_chunk(documents):
         assert claims == ["solar-shared"]
 
 
-@pytest.mark.parametrize("name", ["submit.sh", "train.sbatch"])
-def test_the_scripts_are_bash(name):
-    subprocess.run(["bash", "-n", FOLDER / name], check=True)
-
-
-def test_a_task_of_the_array_trains_its_chunk(programs, preprocessed, trained, tmp_path):
-    root = tmp_path / "run"
+def test_a_task_of_the_array_trains_its_chunk(preprocessed, trained, tmp_path):
+    for name in ("submit.sh", "train.sbatch"):
+        subprocess.run(["bash", "-n", FOLDER / name], check=True)
+    root, programs = tmp_path / "run", tmp_path / "bin"
     shutil.copytree(preprocessed.paths.root, root)
-    env = programs | {"RUN": str(root), "SLURM_ARRAY_TASK_ID": "1"}
+    programs.mkdir()  # the stage program as an installation has it: on the PATH
+    shutil.copy(ROOT / "train" / "train.py", programs)
+    env = {"RUN": str(root), "SLURM_ARRAY_TASK_ID": "1"}
+    env["PATH"] = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     command = ["bash", FOLDER / "train.sbatch"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=tmp_path)
+    streams = {"capture_output": True, "text": True}
+    done = subprocess.run(command, env=environment(env), cwd=tmp_path, **streams)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [path.name for path in Path(root).glob("chunks/chunk_??")] == ["chunk_01"]
+    assert [path.name for path in root.glob("chunks/chunk_??")] == ["chunk_01"]
     found, expected = (files_of(place, "chunks/chunk_01") for place in (root, trained.paths.root))
     for name in expected:
         if name.endswith(".npy"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solar_tf.config import CHOICES, SolarConfig
+from solar_tf.config import CHOICES, PRESETS, SolarConfig, load_preset
 from solar_tf.errors import UserError
 
 FIELDS = {field.name: field for field in dataclasses.fields(SolarConfig)}
@@ -27,14 +27,20 @@ configs = st.builds(
 )
 
 
-@pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
-def test_every_field_has_help_and_a_source(field):
-    assert len(field.metadata["help"]) > 10
-    assert re.fullmatch(r"ours|paper (§\d(\.\d)?|Table \d)", field.metadata["source"])
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_field_has_help_and_a_source_and_is_needed(name):
+    facts = FIELDS[name].metadata
+    assert len(facts["help"]) > 10
+    assert re.fullmatch(r"ours|paper (§\d(\.\d)?|Table \d)", facts["source"])
+    content = SolarConfig().to_dict()
+    del content[name]
+    with pytest.raises(UserError, match=rf"unknown or missing: {name}$"):
+        SolarConfig.from_dict(content)
 
 
-def test_every_field_of_text_has_choices():
-    assert [name for name, field in FIELDS.items() if field.type is str] == list(CHOICES)
+def test_an_unknown_key_is_an_error_that_names_it():
+    with pytest.raises(UserError, match=r"unknown or missing: num_bukets$"):
+        SolarConfig.from_dict(SolarConfig().to_dict() | {"num_bukets": 1})
 
 
 @given(configs)
@@ -47,45 +53,24 @@ def test_a_config_is_frozen():
         SolarConfig().epochs = 3
 
 
-def test_an_unknown_key_is_an_error_that_names_it():
-    with pytest.raises(UserError, match=r"unknown or missing: num_bukets$"):
-        SolarConfig.from_dict(SolarConfig().to_dict() | {"num_bukets": 1})
+def refused(name, values, why):
+    for value in values:
+        message = f"{name} must be {why}, not {value!r}"
+        with pytest.raises(UserError, match=f"^{re.escape(message)}"):
+            SolarConfig(**{name: value})
 
 
-@pytest.mark.parametrize("name", FIELDS)
-def test_a_missing_key_is_an_error_that_names_it(name):
-    content = SolarConfig().to_dict()
-    del content[name]
-    with pytest.raises(UserError, match=rf"unknown or missing: {name}$"):
-        SolarConfig.from_dict(content)
-
-
-@pytest.mark.parametrize("value", [None, "16", 16.0, True, [16]])
 @pytest.mark.parametrize("name", INTS)
-def test_a_whole_number_of_another_type_is_refused(name, value):
-    with pytest.raises(
-        UserError, match=rf"^{name} must be of type int, not {re.escape(repr(value))}$"
-    ):
-        SolarConfig(**{name: value})
+def test_whole_numbers_have_their_type_and_fit_the_int32_of_hashes_and_ids(name):
+    refused(name, [None, "16", 16.0, True, [16]], "of type int")
+    refused(name, [2**31], "below 2^31")
+    assert getattr(SolarConfig(**{name: 2**31 - 1}), name) == 2**31 - 1
 
 
-@pytest.mark.parametrize("value", [None, "0.5", True, 1j])
 @pytest.mark.parametrize("name", FLOATS)
-def test_a_fraction_of_another_type_is_refused(name, value):
-    with pytest.raises(UserError, match=rf"^{name} must be of type float"):
-        SolarConfig(**{name: value})
-
-
-@pytest.mark.parametrize("name", [*CHOICES])
-def test_a_choice_is_one_of_those_listed_in_the_error(name):
-    for choice in CHOICES[name]:
-        assert getattr(SolarConfig(**{name: choice}), name) == choice
-    with pytest.raises(
-        UserError, match=rf"^{name} must be one of {', '.join(CHOICES[name])}, not 'x'$"
-    ):
-        SolarConfig(**{name: "x"})
-    with pytest.raises(UserError, match=f"^{name} must be of type str"):
-        SolarConfig(**{name: 1})
+def test_fractions_have_their_type_and_are_finite(name):
+    refused(name, [None, "0.5", True, 1j], "of type float")
+    refused(name, [math.nan, math.inf, -math.inf], "a finite number")
 
 
 def test_a_whole_number_serves_as_a_fraction():
@@ -94,36 +79,72 @@ def test_a_whole_number_serves_as_a_fraction():
     assert config == SolarConfig(feature_scale=3.0)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("name", FLOATS)
-def test_numbers_that_are_not_finite_are_refused(name, value):
-    with pytest.raises(UserError, match=rf"^{name} must be a finite number, not {value}$"):
-        SolarConfig(**{name: value})
+@pytest.mark.parametrize("name", [*CHOICES])
+def test_a_choice_is_one_of_those_listed_in_the_error(name):
+    assert FIELDS[name].type is str
+    for choice in CHOICES[name]:
+        assert getattr(SolarConfig(**{name: choice}), name) == choice
+    refused(name, ["x"], f"one of {', '.join(CHOICES[name])}")
+    refused(name, [1], "of type str")
 
 
-@pytest.mark.parametrize("name", POSITIVE)
-def test_sizes_and_rates_are_above_zero(name):
-    for value in (0, -1):
-        with pytest.raises(UserError, match=rf"^{name} must be above 0, not {value}"):
-            SolarConfig(**{name: value})
+def test_numbers_are_within_their_range():
+    assert {*FIELDS} == {*INTS, *FLOATS, *CHOICES}
+    for name in POSITIVE:
+        refused(name, [0, -1], "above 0")
+    for name in SHARES:
+        refused(name, [1, 1.5, -0.1], "at least 0 and below 1")
+    refused("grouped_share", [-0.1, 1.1], "from 0 to 1")
+    refused("seed", [-1], "at least 0")
+    zeros = dict.fromkeys([*SHARES, "grouped_share", "seed"], 0)
+    assert SolarConfig(**zeros).to_dict().items() >= zeros.items()
 
 
-@pytest.mark.parametrize("name", SHARES)
-def test_dropout_is_a_share_below_one(name):
-    assert getattr(SolarConfig(**{name: 0}), name) == 0
-    for value in (1, 1.5, -0.1):
-        with pytest.raises(UserError, match=rf"^{name} must be at least 0 and below 1"):
-            SolarConfig(**{name: value})
+# Presets.
+
+SIZES = ("num_chunks", "num_buckets", "feature_dim", "hidden_dim", "batch_size", "epochs")
 
 
-@pytest.mark.parametrize("name", INTS)
-def test_whole_numbers_fit_the_int32_of_hashes_and_ids(name):
-    assert getattr(SolarConfig(**{name: 2**31 - 1}), name) == 2**31 - 1
-    with pytest.raises(UserError, match=rf"^{name} must be below 2\^31"):
-        SolarConfig(**{name: 2**31})
+@pytest.mark.parametrize(
+    ("names", "sizes"),
+    [
+        (("books", "amazon3m"), [16, 30_000, 100_000, 4096, 1000, 10]),  # §5.1
+        (("wiki500k", "amazon670k"), [32, 20_000]),  # §5.2
+    ],
+)
+def test_presets_have_the_numbers_of_the_paper(names, sizes):
+    for name in names:
+        preset = load_preset(name)
+        assert [getattr(preset, size) for size in SIZES[: len(sizes)]] == sizes
 
 
-def test_a_seed_may_be_zero_but_not_negative():
-    assert SolarConfig(seed=0).seed == 0
-    with pytest.raises(UserError, match=r"^seed must be at least 0"):
-        SolarConfig(seed=-1)
+@pytest.mark.parametrize("name", ["books", "amazon3m", "wiki500k", "amazon670k", "debian_plain"])
+def test_the_papers_network_is_plain(name):
+    """Bag of words, nothing dropped, no schedule, bias from zero."""
+    plain = {"weighting": "counts", "feature_scale": 1, "dropout": 0, "input_dropout": 0}
+    plain |= {"decay": "none", "learning_rate": 1e-3, "bias_start": "zeros"}
+    plain |= {"own_label": "leave", "min_count": 1}
+    assert load_preset(name).to_dict().items() >= plain.items()
+
+
+def test_debian_plain_is_of_debians_size():
+    plain, debian = load_preset("debian_plain"), load_preset("debian")
+    assert plain != debian
+    assert [getattr(plain, size) for size in SIZES] == [getattr(debian, size) for size in SIZES]
+
+
+def test_an_unknown_preset_is_an_error_that_lists_those_there_are():
+    with pytest.raises(UserError) as caught:
+        load_preset("book")
+    assert "'book'" in str(caught.value)
+    assert all(name in str(caught.value) for name in PRESETS)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_changes_replace_single_values_are_checked_and_leave_the_preset_alone(name):
+    before = dataclasses.asdict(PRESETS[name])
+    changed = load_preset(name, epochs=77, dropout=0.25)
+    assert dataclasses.asdict(changed) == before | {"epochs": 77, "dropout": 0.25}
+    with pytest.raises(UserError, match="num_buckets"):
+        load_preset(name, num_buckets=0)
+    assert load_preset(name) == SolarConfig(**before)

@@ -2,11 +2,8 @@
 
 import json
 import lzma
-import subprocess
-import sys
 
-import pytest
-from conftest import ROOT
+from conftest import ROOT, run_python
 
 PACKAGES = """\
 Package: zeta
@@ -31,39 +28,29 @@ Description: third
 
 
 def run(program, *flags):
-    command = [sys.executable, ROOT / "data" / program, *map(str, flags)]
-    subprocess.run(command, check=True, capture_output=True)
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("built")
-    (folder / "Packages.xz").write_bytes(lzma.compress(PACKAGES.encode()))
-    (folder / "InRelease").write_text("Origin: Debian\nCodename: test\nDate: today\n")
-    flags = "--packages", folder / "Packages.xz", "--release", folder / "InRelease"
-    run("build_debian.py", *flags, "--out", folder / "debian")
-    return folder / "debian"
+    done = run_python(ROOT / "data" / program, *flags)
+    assert done.returncode == 0, done.stderr
 
 
 def lines(folder, part):
     return lzma.open(folder / f"{part}.txt.xz", "rt", encoding="utf-8").read().splitlines()
 
 
-def test_labels_are_all_packages_named_and_there_with_their_titles(built):
+def test_a_dataset_is_built_of_the_packages_and_their_relations(tmp_path):
+    """Labels are all packages by name. No row has itself or a missing package among its labels."""
+    (tmp_path / "Packages.xz").write_bytes(lzma.compress(PACKAGES.encode()))
+    (tmp_path / "InRelease").write_text("Origin: Debian\nCodename: test\nDate: today\n")
+    flags = "--packages", tmp_path / "Packages.xz", "--release", tmp_path / "InRelease"
+    built = tmp_path / "debian"
+    run("build_debian.py", *flags, "--out", built)
     titles = ["alpha first", "beta second", "gamma third", "zeta last of them"]
     assert lines(built, "labels") == titles
-
-
-def test_rows_have_the_relations_as_labels_without_themselves_and_the_missing(built):
     rows = sorted(lines(built, "train") + lines(built, "test"))
     assert rows == ["0,1,2\tzeta last of them", "1,2,3\talpha first"]
-
-
-def test_the_card_counts_what_the_files_hold(built):
     card = json.loads((built / "card.json").read_text())
-    assert card["counts"]["labels"] == 4
-    assert card["counts"]["train"] + card["counts"]["test"] == 2
-    assert card["counts"]["labels_per_query"] == 3
+    counts = card["counts"]
+    assert (counts["labels"], counts["train"] + counts["test"]) == (4, 2)
+    assert counts["labels_per_query"] == 3
     assert card["source"] == {"origin": "Debian", "codename": "test", "date": "today"}
 
 

@@ -14,53 +14,51 @@ from solar_tf.run.directory import open_run
 from solar_tf.run.files import read_arrays
 
 
+def call(*command, **options):
+    """What a program prints; it must succeed."""
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """The bin folder of an environment with the wheel, which borrows this one's libraries."""
     folder = tmp_path_factory.mktemp("installed")
     source = folder / "source"  # building writes beside setup.py
-    subprocess.run(["git", "clone", "--quiet", ROOT, source], check=True)
-    changed = subprocess.run(
-        ["git", "ls-files", "--modified", "--others", "--exclude-standard", "-z"],
-        cwd=ROOT, check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
-    for name in filter(None, changed.split("\0")):
+    call("git", "clone", "--quiet", ROOT, source)
+    changed = "git", "ls-files", "--modified", "--others", "--exclude-standard", "-z"
+    for name in filter(None, call(*changed, cwd=ROOT).split("\0")):
         if (ROOT / name).exists():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((ROOT / name).read_bytes())
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, source],
-        check=True,
-    )
-    subprocess.run([sys.executable, "-m", "venv", folder / "env"], check=True)
+    pip = "-m", "pip", "--quiet"
+    subprocess.run([sys.executable, *pip, "wheel", "--no-deps", "-w", folder, source], check=True)
+    call(sys.executable, "-m", "venv", folder / "env")
     python = folder / "env" / "bin" / "python"
     (wheel,) = folder.glob("*.whl")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", wheel], check=True)
+    subprocess.run([python, *pip, "install", "--no-deps", wheel], check=True)
     (site,) = (folder / "env" / "lib").glob("python*/site-packages")
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder / "env" / "bin"
 
 
-def test_the_cards_line_works_verbatim_outside_the_checkout(installed, tmp_path):
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    env |= {"PATH": f"{installed}:{env['PATH']}", "SOLAR_DATA": str(tmp_path / "data")}
-    where = subprocess.run(
-        ["python", "-c", "import solar_tf; print(solar_tf.__file__)"],
-        env=env, cwd=tmp_path, check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
-    assert where.startswith(str(installed.parent))
-    subprocess.run(
-        [sys.executable, ROOT / "data" / "slice_dataset.py", "--rows", "1500",
-         "--out", tmp_path / "data" / "debian"],
-        check=True,
-    )  # fmt: skip
-    done = subprocess.run(
-        "preprocess.py && train.py --gpu 0 && infer.py",
-        shell=True, env=env, cwd=tmp_path, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "no GPU 0 here: training on the CPU" in done.stdout
-    assert done.stderr == ""
+@pytest.fixture
+def outside(installed, tmp_path):
+    """How to run a program as an installation has it, in a folder without the checkout."""
+    env = os.environ | {"PATH": f"{installed}:{os.environ['PATH']}"}
+    for name in ("PYTHONPATH", "SOLAR_DATA"):
+        env.pop(name, None)
+    return {"cwd": tmp_path, "env": env}
+
+
+def test_the_cards_line_works_verbatim_outside_the_checkout(outside, tmp_path):
+    sliced = tmp_path / "data" / "debian"
+    call(sys.executable, ROOT / "data" / "slice_dataset.py", "--rows", "1500", "--out", sliced)
+    outside["env"]["SOLAR_DATA"] = str(tmp_path / "data")
+    said = call("bash", "-c", "preprocess.py && train.py --gpu 0 && infer.py", **outside)
+    assert "no GPU 0 here: training on the CPU" in said
     run = open_run(tmp_path / "run")
     assert run.trained_chunks() == list(range(run.config.num_chunks))
     metrics = json.loads(run.paths.metrics().read_text())
@@ -78,27 +76,21 @@ def test_the_cards_line_works_verbatim_outside_the_checkout(installed, tmp_path)
     assert rows["m=50", "evidence"]["P@5"] == pytest.approx(again["P@5"])
 
 
-def test_the_embedded_default_ships_inside_the_package(installed, tmp_path):
+def test_the_embedded_default_ships_inside_the_package(outside, installed):
     code = (
         "from solar_tf.datasets.cards import load_card\n"
         "card = load_card('debian')\n"
         "card.verify()\n"
-        "print(card.folder, card.content['counts']['train'])"
+        "print(card.folder, card.content['counts']['train'])\n"
+        "import solar_tf; print(solar_tf.__file__)"
     )
-    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "SOLAR_DATA")}
-    done = subprocess.run(
-        [installed / "python", "-c", code],
-        env=env, cwd=tmp_path, check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    folder, rows = done.stdout.split()
-    assert folder.startswith(str(installed.parent))
+    folder, rows, package = call(installed / "python", "-c", code, **outside).split()
+    assert folder.startswith(str(installed.parent)) and package.startswith(str(installed.parent))
     assert int(rows) > 48_000
 
 
 @pytest.mark.parametrize("program", ["preprocess", "train", "infer"])
-def test_help_teaches(installed, program, tmp_path):
-    done = subprocess.run(
-        [installed / f"{program}.py", "--help"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert f"{program}.py " in done.stdout
-    assert "The run directory" in done.stdout
+def test_help_teaches(outside, program):
+    help_text = subprocess.run([f"{program}.py", "--help"], stdout=subprocess.PIPE, **outside)
+    assert f"{program}.py ".encode() in help_text.stdout
+    assert b"The run directory" in help_text.stdout

@@ -3,19 +3,19 @@
 import ast
 import contextlib
 import errno
+import functools
 import os
 import random
 import re
 import resource
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, files_of, open_titles, small_config, stage, write_titles
+from conftest import ROOT, files_of, open_titles, run_python, small_config, stage, write_titles
 
 from solar_tf.errors import UserError
 from solar_tf.operations.check import check
@@ -24,6 +24,7 @@ from solar_tf.retrieval.evaluation import infer
 from solar_tf.retrieval.searcher import answer
 from solar_tf.run.directory import open_run
 from solar_tf.run.files import read_arrays
+from solar_tf.run.manifest import READABLE
 from solar_tf.training.stage import train
 
 # Kills.
@@ -31,10 +32,7 @@ from solar_tf.training.stage import train
 
 def test_a_sample_of_the_torture(tmp_path):
     """The whole is `make torture`: every stage killed at hundreds of points."""
-    done = subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "torture.py", "--quick"],
-        capture_output=True, text=True, cwd=tmp_path,
-    )  # fmt: skip
+    done = run_python(ROOT / "benchmarks" / "torture.py", "--quick", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     # 8, 3 and 3 moments of the stages, and a random time of each, however fast they are.
     assert "\n17 kills, 0 failures" in done.stdout
@@ -85,68 +83,50 @@ def work(stage, root, titles):
         infer(root, top_buckets=(7,), workers=1)
 
 
+RESULTS = "topm", "predictions*", "metrics*"
+
+
 @pytest.fixture(scope="module")
 def unbroken(titles, preprocessed, trained, tmp_path_factory):
-    """The run before each stage, and its files after it that are the same every time."""
+    """Of each stage: the run before it, and its files after it that are the same every time."""
     after = tmp_path_factory.mktemp("unbroken")
     shutil.copytree(trained.paths.root, after, dirs_exist_ok=True)
     work("infer", after, titles)
-    before = {"preprocess": None, "train": preprocessed.paths.root, "infer": trained.paths.root}
-    return before, {
-        "preprocess": files_of(preprocessed.paths.root),
-        "train": files_of(trained.paths.chunk(0)),
-        "infer": files_of(after),
+    made = files_of(after)
+    weights = [name for name in made if re.match(r"chunks/chunk_00/.*\.npy", name)]
+    return {
+        "preprocess": (None, files_of(preprocessed.paths.root)),
+        "train": (preprocessed.paths.root, {name: made[name] for name in weights}),
+        "infer": (trained.paths.root, {name: made[name] for name in ["predictions.npz"]}),
     }
 
 
-def assert_ends_alike(stage, root, expected):
-    found = files_of(root / "chunks" / "chunk_00" if stage == "train" else root)
-    if stage == "infer":
-        names = ["predictions.npz"]
-    elif stage == "train":
-        names = [name for name in expected if name.endswith(".npy")]
-    else:
-        names = [*expected]
-    assert {name: found.get(name) for name in names} == {name: expected[name] for name in names}
-    assert not [*root.rglob("*.tmp")]
-    assert check(root).problems == []
-
-
 @pytest.mark.parametrize("stage", ["preprocess", "train", "infer"])
-def test_a_full_disk_is_a_clear_error_and_no_more(stage, disk, titles, unbroken):
-    before, expected = unbroken
+@pytest.mark.parametrize("trouble", ["full", "read-only"])
+def test_a_full_or_read_only_disk_is_a_clear_error_and_no_more(
+    stage, trouble, disk, titles, unbroken
+):
+    before, expected = unbroken[stage]
     root = disk.folder / "run"
-    if before[stage]:
-        shutil.copytree(before[stage], root, ignore=shutil.ignore_patterns("topm", "pred*", "met*"))
-    whole = files_of(root) if before[stage] else {}
-    for room in (0, 4096, 16384) if stage == "preprocess" else (8192,):
-        disk.leave(room)
+    if before:
+        shutil.copytree(before, root, ignore=shutil.ignore_patterns(*RESULTS))
+    whole = files_of(root)
+    rooms = (0, 4096, 16384) if stage == "preprocess" else (8192,)
+    for room in rooms if trouble == "full" else (None,):
+        disk.mount("remount,ro") if room is None else disk.leave(room)
         with pytest.raises(OSError) as caught:
             work(stage, root, titles)
-        assert caught.value.errno == errno.ENOSPC
+        assert caught.value.errno == (errno.EROFS if room is None else errno.ENOSPC)
         assert str(caught.value.filename).startswith(str(disk.folder))
         assert not [*root.rglob("*.tmp")]
         left = files_of(root)
         assert {name: left[name] for name in whole} == whole
-    disk.leave(20_000_000)
+    disk.mount("remount,rw,size=50m")
     work(stage, root, titles)
-    assert_ends_alike(stage, root, expected[stage])
-
-
-@pytest.mark.parametrize("stage", ["preprocess", "train", "infer"])
-def test_a_read_only_disk_is_a_clear_error_and_no_more(stage, disk, titles, unbroken):
-    before, expected = unbroken
-    root = disk.folder / "run"
-    if before[stage]:
-        shutil.copytree(before[stage], root, ignore=shutil.ignore_patterns("topm", "pred*", "met*"))
-    disk.mount("remount,ro")
-    with pytest.raises(OSError) as caught:
-        work(stage, root, titles)
-    assert caught.value.errno == errno.EROFS
-    assert caught.value.filename
-    disk.mount("remount,rw")
-    work(stage, root, titles)
-    assert_ends_alike(stage, root, expected[stage])
+    found = files_of(root)
+    assert {name: found.get(name) for name in expected} == expected
+    assert not [*root.rglob("*.tmp")]
+    assert check(root).problems == []
 
 
 def test_a_run_that_may_only_be_read_answers_queries_and_is_checked(disk, trained):
@@ -158,14 +138,11 @@ def test_a_run_that_may_only_be_read_answers_queries_and_is_checked(disk, traine
 
 
 def test_a_limit_on_file_sizes_is_a_clear_error(titles, tmp_path):
-    """As a full disk is, for who may not mount one."""
+    """The same as a full disk, where mounting one needs root."""
     flags = [f"--{name}={titles}/{name}.txt" for name in ("train", "test", "labels")]
     flags += [f"--{name}={value}" for name, value in small_config().to_dict().items()]
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-
     flags += ["--workers=1", "--run", tmp_path / "run"]
+    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (20_000, 20_000))
     done = stage("preprocess", *flags, check=False, preexec_fn=limit)
     assert done.returncode == 1
     assert re.fullmatch(rf"error: {tmp_path}/run/\S+: File too large: make room .*\n", done.stderr)
@@ -176,7 +153,7 @@ def test_a_limit_on_file_sizes_is_a_clear_error(titles, tmp_path):
 
 WITHOUT_PERMISSION = """
 import os, sys
-from solar_tf.cli import stages
+from solar_tf.cli.programs import errors_explained
 from solar_tf.config import SolarConfig
 from solar_tf.datasets.dataset import open_files
 from solar_tf.preprocessing.stage import preprocess
@@ -189,7 +166,7 @@ work(sys.argv[2] + "/allowed")  # also loads all that another user may not be ab
 if os.getuid() == 0:  # who may do everything
     os.setegid(65534)
     os.seteuid(65534)
-with flags.errors_explained():
+with errors_explained():
     work(sys.argv[2] + "/forbidden/run")
 """
 
@@ -199,14 +176,9 @@ def test_no_permission_is_a_clear_error():
         Path(folder).chmod(0o755)
         Path(folder, "forbidden").mkdir(0o500 if os.getuid() else 0o755)
         write_titles(Path(folder, "data"), 40, 10)
-        done = subprocess.run(
-            [sys.executable, "-c", WITHOUT_PERMISSION, f"{folder}/data", folder],
-            capture_output=True, text=True, cwd=ROOT,
-        )  # fmt: skip
-        path = f"{folder}/forbidden/run"
-        assert done.stderr == (
-            f"error: {path}: Permission denied: make room or give access, then run it again\n"
-        )
+        done = run_python("-c", WITHOUT_PERMISSION, f"{folder}/data", folder)
+        said = "Permission denied: make room or give access, then run it again"
+        assert done.stderr == f"error: {folder}/forbidden/run: {said}\n"
         assert done.returncode == 1
         assert not [*Path(folder, "forbidden").iterdir()]
 
@@ -233,7 +205,7 @@ ARTIFACTS = {
 @pytest.mark.parametrize("what", ARTIFACTS)
 def test_a_damaged_artifact_is_refused_before_it_is_used(what, how, trained, tmp_path):
     name, message = ARTIFACTS[what]
-    ignored = shutil.ignore_patterns("topm", "predictions*", "metrics*", "verified.json")
+    ignored = shutil.ignore_patterns(*RESULTS, "verified.json")
     shutil.copytree(trained.paths.root, tmp_path / "run", ignore=ignored)
     path = tmp_path / "run" / name
     content = bytearray(path.read_bytes())
@@ -284,10 +256,13 @@ def test_nothing_unpickles_or_runs_what_it_reads(path):
 # Older versions.
 
 
-@pytest.fixture(params=sorted(path.name for path in (ROOT / "tests" / "data").glob("run_format_*")))
+KEPT = sorted((ROOT / "tests" / "data").glob("run_format_*"))
+
+
+@pytest.fixture(params=KEPT, ids=lambda path: path.name)
 def kept(request, tmp_path):
     """A run as a released version left it, with its data."""
-    with tarfile.open(ROOT / "tests" / "data" / request.param) as archive:
+    with tarfile.open(request.param) as archive:
         archive.extractall(tmp_path, filter="data")
     return tmp_path
 
@@ -323,8 +298,5 @@ def test_a_run_of_every_released_format_goes_on(kept):
 
 
 def test_the_kept_runs_are_of_all_formats_and_small():
-    from solar_tf.run.manifest import READABLE
-
-    files = sorted((ROOT / "tests" / "data").glob("run_format_*"))
-    assert [file.name for file in files] == [f"run_format_{n}.tar.xz" for n in READABLE]
-    assert all(file.stat().st_size < 200_000 for file in files)
+    assert [file.name for file in KEPT] == [f"run_format_{n}.tar.xz" for n in READABLE]
+    assert all(file.stat().st_size < 200_000 for file in KEPT)

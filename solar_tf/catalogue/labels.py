@@ -1,8 +1,8 @@
-"""Labels that are added to a trained run, or removed, without training it (docs/catalogue.md).
+"""Add labels to a trained run, or remove them, without training it again (docs/catalogue.md).
 
-Placed by content, a title is run through the chunks like a query, and the label takes, among the
-buckets that it makes likelier than usual, the one with the fewest labels. Placed by hash, it takes
-the bucket that it would have had in training (§3.1). Changes are small files beside the run.
+A new label gets a bucket in every chunk. By content: its title goes through the chunk like a query,
+and of the buckets that it makes likelier than usual, the label takes the one with the fewest
+labels. By hash: it takes the bucket that training would have given it (§3.1).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,13 +22,13 @@ from solar_tf.runtime.compiled import compiled
 from solar_tf.runtime.console import progress
 
 WAYS = ("content", "hash")
-# Where a label goes by content, as measured in docs/catalogue.md: the emptiest of so many buckets,
-CHOICES = 10
-WITHIN = 0.5  # of the worth that the best has at the least, where worth is
-LIFT = 1.0  # probability / usual probability ** LIFT, of the
-LIKELIEST = 100  # buckets
-SHARE = 0.5  # of the chunks, each label its own; in the others it goes by hash
-BLOCK = 1024  # titles that are placed together
+# Placing by content; docs/catalogue.md has the measurements.
+CHOICES = 10  # best buckets, of which the label takes the one with the fewest labels
+WITHIN = 0.5  # least worth of such a bucket, as a fraction of the best bucket's
+LIFT = 1.0  # a bucket's worth is probability / usual probability ** LIFT
+LIKELIEST = 100  # buckets of a chunk whose worth is computed
+SHARE = 0.5  # fraction of the chunks; every label has its own, and goes by hash in the others
+BLOCK = 1024  # titles that go through the chunks together
 
 
 def place_by_hash(run: Run, first: int, count: int) -> NDArray[np.int32]:
@@ -46,22 +46,20 @@ def place_by_content(
     within: float = WITHIN,
     lift: float = LIFT,
     share: float = SHARE,
-) -> int:
-    """Choose buckets by title, for the searcher's chunks, in place of `buckets` [K, count].
+) -> None:
+    """Replace `buckets` [K, count] by those that the titles choose, in a share of the chunks.
 
-    A label keeps what it has in the rest of the chunks, and everywhere if its title has no known
-    word; returns how many those are. In all chunks a title would choose for itself what a trained
-    label is given at random, and outdo most of them whenever a query resembles it.
+    A label whose title has no known word keeps all of its buckets. Every label keeps some: one that
+    chose its bucket in all chunks would outrank trained labels, whose buckets are random, whenever
+    a query resembles its title.
     """
     loads = searcher.loads()  # [K, B]
     considered = min(max(choices, LIKELIEST), loads.shape[1])
     usual = usual_probabilities(searcher) ** np.float32(lift)
-    unknown = 0
     with progress(len(titles), "placing", "label") as bar:
         for start in range(0, len(titles), BLOCK):
             part = list(titles[start : start + BLOCK])
             inputs = searcher.inputs(part)
-            unknown += int(np.count_nonzero(~inputs.known))
             likeliest, values = searcher.top_buckets(inputs, considered)  # [n, K, considered]
             worth = values / usual[np.arange(len(usual))[:, None], likeliest]
             order = np.argsort(-worth, axis=2, kind="stable")[:, :, :choices]
@@ -73,14 +71,13 @@ def place_by_content(
                 into = buckets[chunk, start : start + len(part)]
                 _take_emptiest(likeliest[:, i].copy(), near[:, i].copy(), loads[i], into)
             bar.update(len(part))
-    return unknown
 
 
 def usual_probabilities(searcher: Searcher) -> NDArray[np.float32]:
-    """How often the buckets of the searcher's chunks are on in the training rows, [K, B].
+    """How often each bucket is on in the training rows, [K, B], as if rows had one label each.
 
-    A bucket of a label that nearly every row has is likely whatever the title is: what says where
-    a title belongs is how far its buckets are above this. Labels are taken as never together.
+    The bucket of a label that nearly every row has is likely for any title. A title belongs where
+    its probability is far above this.
     """
     counts = np.load(searcher.run.paths.label_counts, allow_pickle=False)
     rows, shape = searcher.run.summary["train"]["rows"], searcher.loads().shape
@@ -92,12 +89,12 @@ def usual_probabilities(searcher: Searcher) -> NDArray[np.float32]:
 
 @compiled
 def _take_emptiest(likeliest, near, loads, buckets):
-    """One label after another, since each one is a load for the next."""
+    """Place one label after another, since each one adds to the load that the next one sees."""
     for i in range(len(likeliest)):
         if near[i, 0]:
             buckets[i] = likeliest[i, 0]
             for j in range(1, likeliest.shape[1]):
-                # Of equal loads the likelier.
+                # Of equal loads, the first and most worthy one stays.
                 if near[i, j] and loads[likeliest[i, j]] < loads[buckets[i]]:
                     buckets[i] = likeliest[i, j]
         loads[buckets[i]] += 1
@@ -114,14 +111,17 @@ def add_labels(
     searcher: Searcher | None = None,
     attributes: Sequence[Mapping[str, Any]] | None = None,
 ) -> NDArray[np.int64]:
-    """Add labels to a run; returns their numbers. `attributes` are those of each, if any."""
+    """Add labels to a run; returns their numbers. `attributes` has an entry for each label."""
     if how not in WAYS:
         raise UserError(f"how={how!r}: place labels by {' or by '.join(WAYS)}")
     if choices < 1:
         raise UserError(f"choices={choices}: there must be a bucket to choose")
     if not 0 <= share <= 1:
         raise UserError(f"share={share}: give a part of the chunks, from 0 to 1")
-    titles = [_checked(row, title) for row, title in enumerate(titles)]
+    for row, title in enumerate(titles):
+        if not isinstance(title, str):
+            raise UserError(f"titles: {row}: a {type(title).__name__}, not a text: give texts")
+    titles = [one_line(title) for title in titles]
     run = searcher.run if searcher else open_run(root)
     if how == "content":
         if run.dataset["kind"] != "text":
@@ -146,29 +146,24 @@ def add_labels(
 
 
 def _rows(run, before, searcher, count, attributes):
-    """The attributes of new labels by number, as they are kept."""
+    """The attributes of new labels as they are stored: {label: row}."""
     if not attributes:
         return {}
     if len(attributes) != count:
         raise UserError(f"attributes of {len(attributes)} labels, where {count} are added")
-    known = searcher.labels.attributes if searcher else None
-    if searcher is None:
+    if searcher:
+        known = searcher.labels.attributes
+    else:
         known = with_changes(read_attributes(run, before), before)
     known = known or Attributes.of_columns({}, before.num_labels)
     rows = map(known.row, attributes)
     return {label: row for label, row in enumerate(rows, before.num_labels) if row}
 
 
-def _checked(row, title):
-    if not isinstance(title, str):
-        raise UserError(f"titles: {row}: a {type(title).__name__}, not a text: give texts")
-    return one_line(title)
-
-
 def remove_labels(root: Any, labels: Sequence[int]) -> int:
-    """Take labels out of a run's answers; returns how many were there until now."""
+    """Remove labels from a run's answers; returns how many were not removed before."""
     run = open_run(root)
-    gone = np.unique(np.asarray(labels if len(labels) else [], np.int64))
+    gone = np.unique(np.asarray(labels, np.int64))
     with changing(run) as before:
         outside = (gone < 0) | (gone >= before.num_labels)
         if outside.any():

@@ -1,9 +1,8 @@
 """Fine-tune the chunks on new rows, with some of the old ones so that nothing is forgotten.
 
-The tuned weights lie beside the trained ones, which stay as they are, and are used when complete.
+Tuned weights are stored beside the trained ones, which stay as they are. They are used as soon as
+all chunks have them.
 """
-
-import functools
 
 import numpy as np
 
@@ -19,13 +18,13 @@ from solar_tf.run.files import atomic_folder, delete_folder, read_arrays
 from solar_tf.run.index import open_index
 from solar_tf.run.weights import not_finite, save_weights
 from solar_tf.runtime.console import progress
-from solar_tf.runtime.ragged import take_rows
+from solar_tf.runtime.ragged import row_splits, take_rows
 
 EPOCHS, REPLAY, LEARNING_RATE = 3, 4.0, 5e-4
 
 
 class Rows:
-    """Weighted, unhashed features and true labels of rows, both in CSR form."""
+    """Features of rows, weighted but not hashed yet, and true labels; both in CSR form."""
 
     def __init__(self, splits, ids, values, label_splits, labels):
         self.features, self.labels = (splits, ids, values), (label_splits, labels)
@@ -35,7 +34,7 @@ class Rows:
 
 
 def read_rows(root, path):
-    """X and Y for `tune`, from a file of rows of the run's own kind."""
+    """X and Y for `tune`, from a file of rows of the same kind as the run's."""
     run, source = open_run(root), open_source(path)
     if source.kind != run.dataset["kind"]:
         raise UserError(f"{path}: {source.kind} rows, for a run of {run.dataset['kind']}")
@@ -54,7 +53,7 @@ def tune(root, X, Y, epochs=EPOCHS, replay=REPLAY, learning_rate=LEARNING_RATE, 
     """Tune all chunks of the run at `root` on new rows; returns the number of rows learned from.
 
     X is a list of titles or a CSR matrix, Y the CSR arrays of their labels (splits, labels).
-    For each new row `replay` rows of the training data are learned from as well.
+    Each new row brings `replay` rows of the training data with it.
     """
     run = open_run(root)
     if run.dataset["kind"] == "dense":
@@ -69,7 +68,8 @@ def tune(root, X, Y, epochs=EPOCHS, replay=REPLAY, learning_rate=LEARNING_RATE, 
             raise UserError(
                 f"label {Y[1].max()} is not below the {changes.num_labels} labels: add it first"
             )
-        rows = _join(_new_rows(run, X, Y), _old_rows(run, round(replay * (len(Y[0]) - 1)), seed))
+        replayed = round(replay * (len(Y[0]) - 1))
+        rows = _join([_new_rows(run, X, Y), *_old_rows(run, replayed, seed)])
         number = changes.next
         delete_folder(run.paths.tuned(number))
         with progress(len(chunks) * epochs * len(rows), "tuning", "row") as bar:
@@ -97,12 +97,11 @@ def _new_rows(run, X, Y):
 
 
 def _old_rows(run, count, seed):
-    """So many training rows at random, from all shards alike."""
+    """`count` random training rows, as the Rows of each shard."""
     generator = np.random.default_rng([seed, 1])
-    total, shards = run.summary["train"]["rows"], range(run.summary["train"]["shards"])
-    chosen = np.sort(generator.permutation(total)[:count])
+    chosen = np.sort(generator.permutation(run.summary["train"]["rows"])[:count])
     pieces, first = [], 0
-    for shard in shards:
+    for shard in range(run.summary["train"]["shards"]):
         arrays = read_arrays(run.paths.rows("train", shard), "preprocess.py")
         size = len(arrays["label_splits"]) - 1
         here = chosen[(chosen >= first) & (chosen < first + size)] - first
@@ -114,20 +113,20 @@ def _old_rows(run, count, seed):
     return pieces
 
 
-def _join(rows, others):
-    def join(pieces):
-        splits = np.concatenate([[0], *(np.diff(piece[0]) for piece in pieces)])
-        return np.cumsum(splits), *map(np.concatenate, list(zip(*pieces, strict=True))[1:])
+def _join(pieces):
+    def join(arrays):
+        splits, *columns = zip(*arrays, strict=True)
+        counts = np.concatenate([np.diff(part) for part in splits])
+        return row_splits(counts), *map(np.concatenate, columns)
 
-    pieces = [rows, *others]
     return Rows(*join([p.features for p in pieces]), *join([p.labels for p in pieces]))
 
 
 def _tune_chunk(run, changes, chunk, rows, epochs, learning_rate, seed, bar):
-    """The weights of one chunk after some epochs on the rows, by name."""
+    """Train one chunk on the rows; returns its weights by name."""
     import tensorflow as tf
 
-    from solar_tf.training.model import open_chunk
+    from solar_tf.training.model import SPARSE_INPUTS, TARGETS, open_chunk
     from solar_tf.training.optimizer import LinearDecay
     from solar_tf.training.trainer import ShowProgress
 
@@ -135,11 +134,10 @@ def _tune_chunk(run, changes, chunk, rows, epochs, learning_rate, seed, bar):
     steps = -(-len(rows) // size)
     model = open_chunk(run, chunk, changes.weights(run, chunk))
     model.compile_adam(LinearDecay(learning_rate, epochs * steps))
-    batches = functools.partial(_batches, run, changes, chunk, rows, epochs, seed)
-    shapes = {"values": tf.TensorSpec([None], tf.float32)}
-    integers = ("ids", "row_splits", "buckets", "bucket_splits")
-    shapes |= {name: tf.TensorSpec([None], tf.int32) for name in integers}
-    dataset = tf.data.Dataset.from_generator(batches, output_signature=shapes)
+    dataset = tf.data.Dataset.from_generator(
+        lambda: _batches(run, changes, chunk, rows, epochs, seed),
+        output_signature=SPARSE_INPUTS | dict.fromkeys(TARGETS, tf.TensorSpec([None], tf.int32)),
+    )
     model.fit(
         dataset.apply(tf.data.experimental.assert_cardinality(epochs * steps)),
         callbacks=[ShowProgress(bar, size)],
@@ -150,7 +148,7 @@ def _tune_chunk(run, changes, chunk, rows, epochs, learning_rate, seed, bar):
 
 
 def _batches(run, changes, chunk, rows, epochs, seed):
-    """The batches of all epochs, each in an order of its own (§3.2)."""
+    """Yield the batches of all epochs; every epoch has its own order (§3.2)."""
     splits, ids, values = rows.features
     hashed = hashing.hash_ids(ids, run.seeds[chunk], run.config.feature_dim)
     splits, ids, values = hashing.hash_features(splits, hashed, values)
@@ -162,12 +160,12 @@ def _batches(run, changes, chunk, rows, epochs, seed):
         order = generator.permutation(len(rows))
         for start in range(0, len(rows), run.config.batch_size):
             batch = order[start : start + run.config.batch_size]
-            row_splits, places = take_rows(splits, batch)
-            bucket_splits, target_places = take_rows(target_splits, batch)
+            token_splits, tokens = take_rows(splits, batch)
+            bucket_splits, buckets_taken = take_rows(target_splits, batch)
             yield {
-                "ids": ids[places],
-                "values": values[places],
-                "row_splits": row_splits.astype(np.int32),
-                "buckets": targets[target_places],
+                "ids": ids[tokens],
+                "values": values[tokens],
+                "row_splits": token_splits.astype(np.int32),
+                "buckets": targets[buckets_taken],
                 "bucket_splits": bucket_splits.astype(np.int32),
             }

@@ -22,8 +22,8 @@ def report(arguments):
         solar report RUN --test test.txt.xz         queries in their own words
 
     The page has results, precision against m and K, training curves, candidates, scores, accuracy
-    by label frequency, sample queries, geometry and set-up. What a run does not have yet is left
-    out: after infer.py there is all of it, and baselines join as they are run.
+    by label frequency, sample queries, geometry and set-up. Parts that need infer.py or a baseline
+    are left out until these have run.
     """
     parser = program("report", report.__doc__)
     parser.add_argument("run", metavar="RUN", help="a run directory after preprocess.py")
@@ -43,15 +43,15 @@ def geometry(arguments):
         solar geometry RUN              a report as text
         solar geometry RUN --json       the same facts for programs
 
-    The inverted indexes are said to be load-balanced, the label vectors near-orthogonal, the search
-    cheap and the labels' memory small: each claim gets its measured figure. Queries count once
-    infer.py has run.
+    The paper claims load-balanced indexes, near-orthogonal label vectors, a cheap search and little
+    memory for labels. Each claim is shown with its measured value; the work of queries needs
+    infer.py first.
     """
     parser = program("geometry", geometry.__doc__)
     parser.add_argument("run", metavar="RUN", help="a run directory after preprocess.py")
     parser.add_argument("--json", action="store_true", help="print the facts as JSON")
-    add_flags(parser, [("pairs", int, label_geometry.PAIRS, "pairs of labels to sample")])
-    add_flags(parser, [("seed", int, 0, "of the sample")])
+    pairs = ("pairs", int, label_geometry.PAIRS, "pairs of labels to sample")
+    add_flags(parser, [pairs, ("seed", int, 0, "of the sample")])
     options = parser.parse_args(arguments)
     if options.pairs < 1 or options.seed < 0:
         raise UserError("--pairs must be above 0, and --seed not below")
@@ -60,14 +60,14 @@ def geometry(arguments):
 
 
 def tail(arguments):
-    """Frequent and rare: where the hits of any model on a run come from.
+    """Where the hits of every model on a run come from: frequent or rare labels and words.
 
         solar tail RUN              tables, one line for each model
         solar tail RUN --json       the same figures for programs
 
-    By the frequency of labels: those that training never saw (zero-shot, which §5.1 promises and
-    does not show), then tenths of the others. By the frequency of the query's words: the frequent
-    and the infrequent half of the test queries (appendix D). Models are SOLAR's rows of
+    By label frequency: labels that training never saw (zero-shot, which §5.1 promises and does not
+    show), then tenths of the others. By word frequency: the half of the test queries with frequent
+    words, and the half with infrequent ones (appendix D). Models are SOLAR's rows of
     predictions.npz and every baseline of the run.
     """
     parser = program("tail", tail.__doc__)

@@ -15,11 +15,11 @@ from solar_tf.runtime.console import say, size, table
 from solar_tf.runtime.devices import load_tensorflow
 
 PLACING = (
-    ("how", catalogue.WAYS, catalogue.WAYS[0], "to place them by"),
-    ("choices", int, catalogue.CHOICES, "best buckets among which the emptiest is taken"),
-    ("within", float, catalogue.WITHIN, "share of the best bucket's worth that others must have"),
+    ("how", catalogue.WAYS, catalogue.WAYS[0], "how to choose their buckets"),
+    ("choices", int, catalogue.CHOICES, "best buckets, of which the emptiest is taken"),
+    ("within", float, catalogue.WITHIN, "least worth of those, as a fraction of the best one's"),
     ("lift", float, catalogue.LIFT, "a bucket's worth is probability / usual probability ** lift"),
-    ("share", float, catalogue.SHARE, "of the chunks where they go by content; else by hash"),
+    ("share", float, catalogue.SHARE, "fraction of the chunks by content; the others are by hash"),
 )
 TUNING = (
     ("epochs", int, tuning.EPOCHS, "passes over the rows"),
@@ -37,11 +37,11 @@ def labels(arguments):
         solar labels list RUN
         solar labels compact RUN                    one file of all changes so far
 
-    New labels get the next numbers. Placed by content, the default, a title is run through the
-    chunks like a query, and the label takes, among the buckets that it makes likelier than usual in
-    each chunk, the one with the fewest labels. Placed by hash, it takes the bucket that it would
-    have had in training (§3.1), where only training could make queries find it. The changes are
-    small files beside the run (docs/catalogue.md); infer.py and running searchers take them up.
+    New labels get the next numbers. By content, the default, a title goes through the chunks like a
+    query; of the buckets that it makes likelier than usual in a chunk, the label takes the one with
+    the fewest labels. By hash, it takes the bucket that training would have given it (§3.1), where
+    queries find it only after `solar tune`. Changes are small files beside the run
+    (docs/catalogue.md); infer.py and running searchers use them.
     """
     options = _parser().parse_args(arguments)
     {"add": _add, "remove": _remove, "list": _list, "compact": _compact}[options.command](options)
@@ -51,19 +51,19 @@ def _parser():
     parser = program("labels", labels.__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add = add_command(commands, "add", "add labels by their titles")
-    remove = add_command(commands, "remove", "labels that must not be found any more")
+    remove = add_command(commands, "remove", "remove labels from all answers")
     others = (
         add_command(commands, "list", "what has changed since training"),
         add_command(commands, "compact", "make one file of all changes"),
     )
     for command in (add, remove, *others):
         command.add_argument("run", metavar="RUN", help="the run directory")
-    add.add_argument("titles", help="a file of them, one a line, as for preprocess.py")
-    text = "their attributes: a header of names, and a line of values for each, with TABs between"
+    add.add_argument("titles", help="a file of titles, one a line, as for preprocess.py")
+    text = "attributes of the labels: a header of names, then a line for each label, with TABs"
     add.add_argument("--attributes", metavar="FILE", help=text)
     add_flags(add, PLACING)
     remove.add_argument("labels", nargs="*", type=int, metavar="LABEL")
-    remove.add_argument("--file", help="more of them, one number a line")
+    remove.add_argument("--file", help="a file of more labels, one number a line")
     return parser
 
 
@@ -120,10 +120,10 @@ def tune(arguments):
 
         solar tune RUN rows.txt --epochs 3 --replay 4
 
-    Rows are those of training, `label,label<TAB>text`, or any format of docs/data.md; their labels
-    may be ones that were added to the catalogue. Each chunk goes on from its weights (§3.2) with a
-    small learning rate. The tuned weights lie beside the trained ones, and take their place in
-    searches and in infer.py when all of them are there; the run as it was trained is not touched.
+    Rows are `label,label<TAB>text`, as for training, or any format of docs/data.md. They may have
+    labels that were added to the catalogue. Each chunk trains on from its weights (§3.2) with a
+    small learning rate. The tuned weights are stored beside the trained ones, which stay as they
+    are; searches and infer.py use them as soon as all chunks have them.
     """
     parser = program("tune", tune.__doc__)
     parser.add_argument("run", metavar="RUN", help="a trained run")

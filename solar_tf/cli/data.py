@@ -115,7 +115,7 @@ def synthesize(arguments):
     rows = [(key.replace("_", " "), f"{value:,}") for key, value in card["counts"].items()]
     say(table((card["name"], ""), rows))
     best = ", ".join(f"{name} {value}" for name, value in card["planted"]["ceiling"].items())
-    say(f"\nThe best to be expected of a learner: {best}")
+    say(f"\nThe best that a learner can reach: {best}")
     files = {role: os.path.join(options.out, name) for role, name in card["files"].items()}
     flags = " ".join(f"--{role} {path}" for role, path in files.items())
     say(f"\nNext: preprocess.py {flags} --preset {card['preset']} --run my_run")

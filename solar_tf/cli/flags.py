@@ -1,7 +1,6 @@
 """Flags as tables of (name, kind, default, help); a kind is a type, or the list of the choices.
 
-A table is declared once: stage programs define it with absl (`stages.define`), commands with
-argparse (`add_flags`).
+Stage programs define a table with absl (`stages.define`), commands with argparse (`add_flags`).
 """
 
 import dataclasses
@@ -12,7 +11,7 @@ from solar_tf.config import CHOICES, SolarConfig
 
 
 def field_flags(settings, choices=None, default=None):
-    """A flag for every field of a dataclass; unset flags leave the default, named by `default`."""
+    """A flag for every field of a dataclass. Unset flags leave the default, which help shows."""
     found = []
     for field in dataclasses.fields(settings):
         facts = field.metadata
@@ -60,11 +59,12 @@ def values_of(options, table):
 
 
 def given_values(options, table):
+    """The values of those flags of a table that were given."""
     return {name: value for name, value in values_of(options, table).items() if value is not None}
 
 
 def open_dataset(options, name=None):
-    """The dataset that the flags name; `name` is what files of one's own are called."""
+    """The dataset of the flags; `name` is its name if it is files of the user's own."""
     from solar_tf.datasets.dataset import open_files, open_named
 
     if not options.train:

@@ -21,7 +21,7 @@ def _words(text):
 REPRODUCE = (
     ("table", _words, "all", "1, 2, 3, 4, 5, several of them, or all."),
     ("out", str, "reproduction", "Folder of the runs, the tables and the page."),
-    ("models", _words, ",".join(plan.MODELS), "Those to run; the others' rows say: not run."),
+    ("models", _words, ",".join(plan.MODELS), "Models to run; rows of others say: not run."),
     ("earlier", str, None, "Tables of another reproduction, for rows of models not run here."),
     ("ablation_chunks", whole_number(1), plan.ABLATION_CHUNKS, "Largest K of Table 4."),
     (
@@ -45,8 +45,8 @@ def baseline(arguments):
         solar baseline NAME --help          its settings
 
     NAME is one of: {names}.
-    Results go to RUN/baselines/NAME, or to RUN/baselines/OTHER with --save_as OTHER. Run again, it
-    goes on where it stopped; finished results are shown, not computed again.
+    Results go to RUN/baselines/NAME, or to RUN/baselines/OTHER with --save_as OTHER. An interrupted
+    command goes on where it stopped; finished results are shown, not computed again.
     """
     usage = inspect.cleandoc(baseline.__doc__).format(names=", ".join(BASELINES))
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -84,10 +84,10 @@ def reproduce(arguments):
         solar reproduce --table 4 --ablation_chunks 8 --epochs 4          for a laptop
 
     Table 1: SOLAR, DSSM, GLaS, SNRM and AnnexML. Table 2: SOLAR and the methods of extreme
-    classification. Table 3: their times. Table 4: B and K at m=25, where --ablation_chunks
-    is the largest K, and half and quarter follow. Table 5: sample queries.
-    Runs that are missing are made in --out; interrupted, the same command goes on. Writes
-    tables/table_1.json, .md and .tex, ..., and report.html there.
+    classification. Table 3: their times. Table 4: B and K at m=25, for --ablation_chunks as the
+    largest K, its half and its quarter. Table 5: sample queries.
+    Makes the missing runs in --out and writes tables/table_1.json, .md and .tex, ..., and
+    report.html there. After an interruption the same command goes on.
     """
     parser = program("reproduce", reproduce.__doc__)
     text = "Only list the runs with estimated time and disk."

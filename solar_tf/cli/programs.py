@@ -1,4 +1,4 @@
-"""What all commands share: a docstring as help, and errors of one line."""
+"""Parsers whose help is a docstring, and errors of one line, for all commands."""
 
 import argparse
 import contextlib
@@ -11,7 +11,7 @@ from solar_tf.errors import UserError
 
 
 def program(name, text):
-    """The parser of `solar NAME`, whose --help is `text` as it stands, but for its indent."""
+    """The parser of `solar NAME`, whose --help shows the docstring `text`."""
     return argparse.ArgumentParser(
         prog=f"solar {name}",
         description=inspect.cleandoc(text),

@@ -14,15 +14,15 @@ FLAGS = (
     ("num_chunks", whole_number(1), None, "the first chunks only [all]"),
     ("attributes", str, None, "attributes of the labels, tab-separated [RUN/attributes.tsv]"),
     ("token_file", Path, None, "file with the token for changes [$SOLAR_TOKEN, or none]"),
-    ("window", float, 1.0, "milliseconds to wait for more queries of a busy moment"),
+    ("window", float, 1.0, "milliseconds to wait for more queries when busy"),
 )
 LIMITS = (
     ("rate", whole_number(0), 50, "requests a second that a client may make; 0 for no limit"),
     ("burst", whole_number(1), 100, "requests it may make at once"),
-    ("body_bytes", whole_number(1), 1_000_000, "of a request"),
-    ("query_length", whole_number(1), 1000, "characters of a query"),
-    ("queries", whole_number(1), 64, "in one request"),
-    ("results", whole_number(1), 1000, "k"),
+    ("body_bytes", whole_number(1), 1_000_000, "most bytes of a request"),
+    ("query_length", whole_number(1), 1000, "most characters of a query"),
+    ("queries", whole_number(1), 64, "most queries in one request"),
+    ("results", whole_number(1), 1000, "largest k"),
 )
 
 
@@ -39,8 +39,8 @@ def serve(arguments):
       solar serve my_run --attributes packages.tsv
       curl -G http://127.0.0.1:8000/search -d q=web --data-urlencode 'where=section=web|net size<50'
 
-    Labels can be added and removed by clients that know the token; without one nothing can be
-    changed. SIGHUP opens the run again (it may be a link to a newer one), SIGTERM ends after the
+    Clients that know the token can add and remove labels; without a token nothing can be changed.
+    SIGHUP opens the run again (it may be a link to a newer one). SIGTERM ends the server after the
     last answer.
     """
     options = _parser().parse_args(arguments)
@@ -82,7 +82,7 @@ def _parser():
 
 
 def _token(path):
-    """The token; never a flag, since everybody on the machine can read the command line."""
+    """The token. It is never a flag, since everybody on the machine can read the command line."""
     token = os.environ.get("SOLAR_TOKEN", "") if path is None else path.read_text(encoding="utf-8")
     token = token.strip()
     if not token and path is None:

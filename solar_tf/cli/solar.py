@@ -1,4 +1,4 @@
-"""The `solar` command. Each of its commands is a function of the same name, in COMMANDS' module.
+"""The `solar` command. Each of its commands is a function of that name in the module given here.
 
 The module is imported when the command is called; the function's docstring is its --help.
 """

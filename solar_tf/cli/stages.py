@@ -1,4 +1,4 @@
-"""What the three stage programs share: flags, errors, and a quiet TensorFlow."""
+"""Flags and errors of the three stage programs."""
 
 import os
 import re
@@ -25,33 +25,26 @@ def define(table):
 
 
 def define_run_flag():
-    flags.DEFINE_string(
-        "run",
-        "run",
-        "The run directory, shared by all three stages: a path, or the URL of a store that fsspec "
-        "knows, such as s3://bucket/run.",
-    )
+    text = "The run directory, shared by all three stages: a path, or the URL of a store that "
+    flags.DEFINE_string("run", "run", text + "fsspec knows, such as s3://bucket/run.")
 
 
 def define_dataset_flags():
-    """A dataset with a card, or files of one's own, and the preset for it."""
+    """A dataset with a card, or files of the user's own, and the preset for it."""
     define([*shared.DATASET, *shared.FILES])
 
 
 def open_dataset():
-    """The dataset that the flags name."""
+    """The dataset of the flags."""
     return shared.open_dataset(flags.FLAGS)
 
 
 def define_launcher_flags(gpus=False):
     """Where the work is done: by processes here, or by a cluster's (docs/distributed.md)."""
     flags.DEFINE_enum("launcher", "local", ["local", "ray"], "Processes here, or a Ray cluster.")
-    flags.DEFINE_string(
-        "address",
-        None,
-        "Of the Ray cluster, host:port [default: $RAY_ADDRESS, or Ray started here].",
-    )
-    flags.DEFINE_float("num_cpus", 1, "CPUs that Ray gives a task; its TensorFlow's threads.", 0.01)
+    text = "host:port of the Ray cluster [default: $RAY_ADDRESS, or Ray started here]."
+    flags.DEFINE_string("address", None, text)
+    flags.DEFINE_float("num_cpus", 1, "CPUs, and TensorFlow threads, of a task in Ray.", 0.01)
     if gpus:
         flags.DEFINE_float("num_gpus", 0, "GPUs that Ray gives a task; 0.5 puts two on a GPU.", 0)
 
@@ -85,7 +78,7 @@ def config_flags():
 
 
 def run_stage(main):
-    """Run `main()` after flag parsing; a UserError becomes one line and exit code 1."""
+    """Parse the flags and run `main()`; a UserError becomes one line and exit code 1."""
 
     def guarded(argv):
         if len(argv) > 1:
@@ -94,7 +87,7 @@ def run_stage(main):
         with errors_explained():
             if "run" in flags.FLAGS:
                 if url := url_of(flags.FLAGS.run):
-                    Objects(url).connect()  # what it lacks is said before TensorFlow is loaded
+                    Objects(url).connect()  # a missing package is named before TensorFlow loads
                 flags.FLAGS.run = local_path(flags.FLAGS.run)
             main()
         end_at_once()
@@ -126,10 +119,10 @@ def parse_chunks(text):
 
 
 def rankers_ahead(workers, max_memory):
-    """A context in which the processes of stage 3 load what ranks, beside TensorFlow.
+    """A context in which the ranking processes of stage 3 start while TensorFlow loads.
 
-    That loads on one core and leaves the others free. How many processes a limit of memory allows
-    is not known so early: then none start.
+    TensorFlow loads on one core and leaves the others free. With a memory limit none start early,
+    since their number is not known yet.
     """
     from solar_tf.retrieval.rankers import get_ready
     from solar_tf.runtime.workers import started_ahead

@@ -1,4 +1,6 @@
-"""The engines for sparse vectors as targets: write the labels of a run, or search them."""
+"""Search engines for sparse vectors: write the labels of a run to one, or search them there."""
+
+import contextlib
 
 from solar_tf.export import lucene, milvus, qdrant
 from solar_tf.export.vectors import LabelVectors, QueryVectors
@@ -7,7 +9,7 @@ from solar_tf.runtime.console import say, table
 
 ENGINES = {
     "qdrant": qdrant.open_engine,
-    "milvus": milvus.open_engine,
+    "milvus": milvus.Milvus,
     "elasticsearch": lucene.Elasticsearch,
     "opensearch": lucene.OpenSearch,
 }
@@ -26,24 +28,19 @@ def export(
     evidence_floor=EVIDENCE_FLOOR,
 ):
     """Write a run's labels to an engine, or print what it finds there for a text."""
-    engine = ENGINES[target](out, name)
-    try:
-        if query is not None:
-            queries = QueryVectors(run, num_chunks, top_buckets, score, evidence_floor)
-            found = engine.search(*queries.encode(query), top_labels)
-            title = queries.searcher.title
-            rows = [
-                (i, label, title(label) or "-", f"{value:.3f}")
-                for i, (label, value) in enumerate(found, 1)
-            ]
-            say(table(("", "label", f"title, for {query!r}", "score"), rows))
-            return found
-        vectors = LabelVectors(run, num_chunks)
-        engine.write(vectors)
-        say(
-            f"{vectors.num_labels:,} labels of {len(vectors.chunks)} ones in {vectors.dim:,} "
-            f"dimensions: {target}, {out}"
-        )
-        return None
-    finally:
-        engine.close()
+    with contextlib.closing(ENGINES[target](out, name)) as engine:
+        if query is None:
+            vectors = LabelVectors(run, num_chunks)
+            engine.write(vectors)
+            say(
+                f"{vectors.num_labels:,} labels of {len(vectors.chunks)} ones in {vectors.dim:,} "
+                f"dimensions: {target}, {out}"
+            )
+            return
+        queries = QueryVectors(run, num_chunks, top_buckets, score, evidence_floor)
+        title = queries.searcher.title
+        rows = [
+            (i, label, title(label) or "-", f"{value:.3f}")
+            for i, (label, value) in enumerate(engine.search(*queries.encode(query), top_labels), 1)
+        ]
+        say(table(("", "label", f"title, for {query!r}", "score"), rows))

@@ -1,8 +1,8 @@
 """Label vectors for Elasticsearch and OpenSearch: an index's mapping and bulk files.
 
-OUT is a folder, for `curl`, or the server's address. Both engines store weights with nine
-significant bits, which is exact for the ones of label vectors; the weights of queries are whole
-float32. Their limits are checked here, where a person can be told what to do.
+They go to a folder, for `curl`, or to a server. Both engines store weights with nine significant
+bits, which is exact for the ones of label vectors; query weights are whole float32. The engines'
+limits are checked here, so that the error says what to do.
 """
 
 import json
@@ -26,7 +26,7 @@ MOST_CLAUSES = 1024  # OpenSearch: indices.query.bool.max_clause_count
 class Elasticsearch:
     """8.15 or newer: a sparse_vector field."""
 
-    name, kind = "elasticsearch", "sparse_vector"
+    kind = "sparse_vector"
 
     def __init__(self, out, collection):
         self.out, self.collection = out, collection
@@ -39,7 +39,7 @@ class Elasticsearch:
         return {"mappings": {"dynamic": "strict", "properties": properties}}
 
     def query(self, tokens):
-        # Pruning leaves out tokens that it takes for unimportant: other scores than ours.
+        # Pruning would leave out tokens, and change the scores.
         return {"sparse_vector": {"field": FIELD, "query_vector": tokens, "prune": False}}
 
     def request(self, indices, weights, k):
@@ -53,7 +53,7 @@ class Elasticsearch:
                 f"a weight of {weights.max():.3g}, where Lucene takes {MOST_WEIGHT:g} at most: "
                 "use a higher --evidence_floor"
             )
-        # As many digits as a float32 has, and no more.
+        # str gives as many digits as a float32 has.
         tokens = {str(i): float(str(w)) for i, w in zip(indices.tolist(), weights, strict=True)}
         body = {"size": k, "_source": ["label", "title"], "query": self.query(tokens)}
         return body | {"sort": [{"_score": "desc"}, {"label": "asc"}], "track_scores": True}
@@ -103,7 +103,7 @@ class Elasticsearch:
 class OpenSearch(Elasticsearch):
     """2.14 or newer: a rank_features field, searched by the neural_sparse query."""
 
-    name, kind = "opensearch", "rank_features"
+    kind = "rank_features"
 
     def query(self, tokens):
         if len(tokens) > MOST_CLAUSES:
@@ -130,7 +130,7 @@ def bulk_parts(vectors):
 
 
 def bulk_lines(labels, indices, titles):
-    """Two lines for each label: what to do, and the document. One format call for all of them."""
+    """Two lines for each label, the action and the document; one format call makes all of them."""
     num_labels, num_chunks = indices.shape
     vector = ",".join(['"%d":1'] * num_chunks)
     title = "" if titles is None else ',"title":%s'

@@ -1,20 +1,24 @@
 """Label vectors in a collection of a Milvus server (extra `milvus`), searched exactly.
 
-Milvus must drop no small weights of queries (`drop_ratio_search` 0, its default), and rank by
-inner product.
+Exact means ranking by inner product, with no small weights of queries dropped
+(`drop_ratio_search` 0, the default).
 """
 
 from solar_tf.errors import UserError
 from solar_tf.export.vectors import best_first
 
-TITLE_BYTES = 1000  # what is stored of a title
+TITLE_BYTES = 1000  # of a title that are stored
 SEARCH = {"metric_type": "IP", "params": {"drop_ratio_search": 0.0}}
 
 
 class Milvus:
-    """A collection of a Milvus server."""
+    """A collection of the Milvus server at an address."""
 
     def __init__(self, address, collection):
+        if "://" not in address:
+            raise UserError(
+                f"{address}: give the address of a Milvus server, such as http://127.0.0.1:19530"
+            )
         try:
             import pymilvus
         except ImportError:
@@ -60,10 +64,3 @@ class Milvus:
 
     def close(self):
         self.client.close()
-
-
-def open_engine(out, collection):
-    """The engine at `out`, a server's address."""
-    if "://" not in out:
-        raise UserError(f"{out}: give the address of a Milvus server, http://127.0.0.1:19530 say")
-    return Milvus(out, collection)

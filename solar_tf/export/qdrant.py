@@ -1,10 +1,9 @@
-"""Label vectors in Qdrant: a folder for its in-process engine, or a server's collection.
+"""Label vectors in Qdrant: a folder for its in-process engine, or a collection of a server.
 
-The folder is a shard of qdrant-edge (extra `qdrant`). A server is spoken to by its REST interface,
-which takes the same points.
+The folder is a shard of qdrant-edge (extra `qdrant`). A server gets the same points by its REST
+interface.
 """
 
-import itertools
 import json
 import urllib.error
 import urllib.request
@@ -17,7 +16,7 @@ NAME = "solar"  # of the vector of a point
 
 
 def open_engine(out, collection):
-    """The engine at `out`, a folder or a server's address."""
+    """The engine in a folder, or at a server's address."""
     return Server(out, collection) if "://" in out else Edge(out)
 
 
@@ -79,8 +78,8 @@ class Server:
     def write(self, vectors):
         """Create the collection, which must be new, and write all labels."""
         self._ask("PUT", "", {"sparse_vectors": {NAME: {}}})
-        for batch in itertools.starmap(points, vectors.batches()):
-            self._ask("PUT", "/points?wait=true", {"points": batch})
+        for batch in vectors.batches():
+            self._ask("PUT", "/points?wait=true", {"points": points(*batch)})
 
     def search(self, indices, weights, k):
         """The best labels of a query vector: a list of (label, score)."""
@@ -110,7 +109,7 @@ def points(labels, indices, titles):
 
 
 def ask(method, address, body, kind="application/json"):
-    """A JSON answer of a server; UserError if it refuses."""
+    """The JSON answer of a server; UserError if it refuses."""
     request = urllib.request.Request(address, body, {"Content-Type": kind}, method=method)
     try:
         with urllib.request.urlopen(request, timeout=120) as response:

@@ -1,26 +1,25 @@
 """A run in fewer bits, for searching: weights in float16, or in int8 with a scale per column.
 
-What searching does not need stays behind: rows, records and checkpoints. The new run answers
-queries like any other, and its catalogue can change; it cannot be trained on, or evaluated by
-infer.py, since it has no rows.
+Rows, records and checkpoints are left out. So the new run answers queries and its catalogue can
+change, but it cannot be trained further or evaluated by infer.py.
 """
 
 import shutil
 from pathlib import Path
 
 from solar_tf.errors import UserError
-from solar_tf.run import precision
 from solar_tf.run.changes import append, changing, read_delta
 from solar_tf.run.checksums import file_facts
 from solar_tf.run.directory import open_run
 from solar_tf.run.files import atomic_folder, read_json, write_json
 from solar_tf.run.paths import RunDirectory
+from solar_tf.run.precision import quantize
 from solar_tf.run.weights import NAMES, load_weights, read_state, save_weights, weight_shapes
 from solar_tf.runtime.console import progress, say, size, table
 
 
 def export(run, out, precision="int8"):
-    """Make the run `out` from `run`."""
+    """Write the run in fewer bits to the new folder `out`."""
     source, copy = open_run(run), RunDirectory(Path(out))
     chunks = source.choose_chunks()
     if copy.root.exists():
@@ -39,10 +38,9 @@ def export(run, out, precision="int8"):
             new.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, new)
         for chunk in chunks:
-            folder = changes.weights(source, chunk)
-            _quantize(source, folder, copy.chunk(chunk), precision)
+            _quantize(source, changes.weights(source, chunk), copy.chunk(chunk), precision)
             bar.update()
-    # Without them there is no run yet.
+    # These two make it a run, so they come last.
     write_json(copy.config, content)
     manifest = (copy.label_counts, *map(copy.index, chunks))
     summary = {
@@ -53,21 +51,20 @@ def export(run, out, precision="int8"):
     write_json(copy.summary, summary)
     made = open_run(out)
     if changes.segments:
+        titles = changes.titles.decode().split("\n")[:-1]
         with changing(made) as none:
-            titles = changes.titles.decode().split("\n")[:-1]
-            changed = changes.buckets, changes.removed, changes.attributes
-            append(made, none, titles, *changed)
+            append(made, none, titles, changes.buckets, changes.removed, changes.attributes)
     _report(source, made, chunks)
 
 
 def _quantize(run, folder, new, kind):
-    shapes = weight_shapes(run.config, run.input_dim)
-    weights = load_weights(folder, shapes, mapped=True)
-    state = read_state(folder)
-    facts = {name: value for name, value in state.items() if name not in ("sha256", "files")}
+    weights = load_weights(folder, weight_shapes(run.config, run.input_dim), mapped=True)
+    facts = read_state(folder)
+    for name in ("sha256", "files"):
+        facts.pop(name, None)
     stored = {}
     for name in NAMES:
-        stored |= precision.quantize(name, weights[name], kind)
+        stored |= quantize(name, weights[name], kind)
     with atomic_folder(new) as temporary:
         save_weights(temporary, stored, facts | {"precision": kind})
 

@@ -48,15 +48,14 @@ def read_batches(
         buckets        [targets] int32     bucket_splits  [batch+1] int32
     """
     sources = [paths] if dense_paths is None else [paths, dense_paths]
-    if len({len(source) for source in sources}) != 1:
-        raise ValueError(f"{len(paths)} files of buckets, but {len(dense_paths)} of dense inputs")
-    counts = [[count_records(file) for file in source] for source in sources]
-    for files, rows in zip(zip(*sources, strict=True), zip(*counts, strict=True), strict=True):
+    counts = []
+    for files in zip(*sources, strict=True):
+        rows = [count_records(file) for file in files]
         if len({*rows}) != 1:
             raise UserError(
                 f"{files[0]}: {files[1]} holds other rows: delete both and run preprocess.py again"
             )
-    counts = counts[0]
+        counts.append(rows[0])
     parse = _parser(len(sources), dense_dim, targets)
     sources = tf.constant([[str(path) for path in source] for source in sources])
     if seed is None:

@@ -1,10 +1,8 @@
 """Labels that come and go, through every program that looks at them."""
 
-import itertools
-
 import numpy as np
 import pytest
-from conftest import SMALL, open_titles, run_solar, stage
+from conftest import SMALL, open_titles, solar_here, texts_and_labels
 
 from solar_tf import Solar
 from solar_tf.catalogue import labels as catalogue
@@ -12,7 +10,7 @@ from solar_tf.errors import UserError
 from solar_tf.operations.check import check
 from solar_tf.preprocessing import hashing
 from solar_tf.retrieval.evaluation import infer
-from solar_tf.retrieval.searcher import open_searcher
+from solar_tf.retrieval.searcher import answer, open_searcher
 from solar_tf.run import changes
 from solar_tf.run.files import read_arrays
 
@@ -64,9 +62,7 @@ def test_many_alike_labels_do_not_pile_up(changed_run):
 
 def test_a_label_of_every_row_draws_no_new_ones_to_its_buckets(titles, tmp_path):
     """Its buckets are the likeliest of any title, which says nothing about where that belongs."""
-    dataset = open_titles(titles)
-    texts, labels = dataset.train.read().texts, dataset.train.read()
-    rows = [labels.labels[a:b] for a, b in itertools.pairwise(labels.label_splits)]
+    texts, rows = texts_and_labels(open_titles(titles).train)
     run = tmp_path / "run"
     solar = Solar(preset="debian", **SMALL | {"num_buckets": 60, "epochs": 12})
     solar.fit(texts, [[*row, 40] for row in rows], [f"topic{i}" for i in range(41)], run=run)
@@ -82,16 +78,13 @@ def test_a_label_of_every_row_draws_no_new_ones_to_its_buckets(titles, tmp_path)
 
 
 def test_a_share_of_the_chunks_is_by_content_and_every_label_has_its_own(changed_run):
-    run = changed_run
-    by_hash = catalogue.place_by_hash(run, 40, 6)
-    searcher = open_searcher(run.paths.root)
+    by_hash = catalogue.place_by_hash(changed_run, 40, 6)
+    searcher = open_searcher(changed_run.paths.root)
     for share, count in ((0, 0), (0.5, 2), (0.67, 3), (1, 3)):
         buckets = np.full_like(by_hash, -1)
         catalogue.place_by_content(searcher, ["topic5"] * 6, buckets, share=share)
         chosen = buckets >= 0
         assert (chosen.sum(axis=0) == count).all() and (chosen.sum(axis=1) == 2 * count).all()
-    with pytest.raises(UserError, match="from 0 to 1"):
-        catalogue.add_labels(run.paths.root, ["x"], share=2)
 
 
 def test_titles_without_a_known_word_are_placed_by_hash(changed_run):
@@ -114,24 +107,27 @@ def test_infer_ranks_the_catalogue_as_it_is(changed_run):
         assert (ids >= 40).any() and not (ids == 11).any()
     assert after[0]["candidates"] == 49 and before[0]["candidates"] == 40
     searcher = open_searcher(root)
-    text = (changed_run.paths.root, "topic3 topic4")[1]
-    assert any(hit.label >= 40 for hit in searcher.search(text, k=5))
+    assert any(hit.label >= 40 for hit in searcher.search("topic3 topic4", k=5))
 
 
-def test_the_commands(changed_run, tmp_path):
+def test_the_commands(changed_run, tmp_path, capsys):
     root = changed_run.paths.root
+
+    def said(command, *arguments):
+        assert solar_here("labels", command, root, *arguments) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        return out
+
     (tmp_path / "titles.txt").write_text("all of topic3\nall of topic4\n")
-    done = run_solar("labels", "add", root, tmp_path / "titles.txt")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "2 labels added: 40 to 41" in done.stdout and "Next: infer.py" in done.stdout
+    added = said("add", tmp_path / "titles.txt")
+    assert "2 labels added: 40 to 41" in added and "Next: infer.py" in added
     (tmp_path / "gone.txt").write_text("7\n\n 8\n")
-    done = run_solar("labels", "remove", root, "1", "--file", tmp_path / "gone.txt")
-    assert "3 labels removed" in done.stdout
-    assert "can be found     | 39" in run_solar("labels", "list", root).stdout
-    assert "2 files of changes are one" in run_solar("labels", "compact", root).stdout
-    assert "nothing to compact" in run_solar("labels", "compact", root).stdout
-    shown = stage("infer", "--run", root, "--query", "topic3", "--top_buckets=7").stdout
-    assert "all of topic3" in shown
+    assert "3 labels removed" in said("remove", 1, "--file", tmp_path / "gone.txt")
+    assert "can be found     | 39" in said("list")
+    assert "2 files of changes are one" in said("compact")
+    assert "nothing to compact" in said("compact")
+    assert "all of topic3" in {hit.title for hit in answer(root, "topic3", m=7)}
 
 
 @pytest.mark.parametrize(
@@ -144,21 +140,24 @@ def test_the_commands(changed_run, tmp_path):
         (("list", "nowhere"), "no run here"),
     ],
 )
-def test_mistakes_are_one_line(trained, tmp_path, arguments, message):
+def test_mistakes_are_one_line(trained, tmp_path, capsys, arguments, message):
     (tmp_path / "f").write_text("x\n")
     places = {"RUN": trained.paths.root, "FILE": tmp_path / "f"}
-    done = run_solar("labels", *(places.get(word, word) for word in arguments))
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert message.replace("FILE", str(tmp_path / "f")) in done.stderr
+    assert solar_here("labels", *(places.get(word, word) for word in arguments)) == 1
+    error = capsys.readouterr().err
+    assert message.replace("FILE", str(tmp_path / "f")) in error and error.count("\n") == 1
 
 
-def test_bad_arguments(trained, trained_runs):
-    root = trained.paths.root
-    with pytest.raises(UserError, match="by content or by hash"):
-        catalogue.add_labels(root, ["x"], "chance")
-    with pytest.raises(UserError, match="a bucket to choose"):
-        catalogue.add_labels(root, ["x"], choices=0)
-    with pytest.raises(UserError, match="titles: 1: a int, not a text"):
-        catalogue.add_labels(root, ["x", 1])
-    with pytest.raises(UserError, match="no run of titles"):
-        catalogue.add_labels(trained_runs["dense"].paths.root, ["x"])
+@pytest.mark.parametrize(
+    ("kind", "new", "options", "message"),
+    [
+        ("counts", ["x"], {"how": "chance"}, "by content or by hash"),
+        ("counts", ["x"], {"choices": 0}, "a bucket to choose"),
+        ("counts", ["x"], {"share": 2}, "from 0 to 1"),
+        ("counts", ["x", 1], {}, "titles: 1: a int, not a text"),
+        ("dense", ["x"], {}, "no run of titles"),
+    ],
+)
+def test_bad_arguments(trained_runs, kind, new, options, message):
+    with pytest.raises(UserError, match=message):
+        catalogue.add_labels(trained_runs[kind].paths.root, new, **options)

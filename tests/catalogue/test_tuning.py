@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import files_of, open_titles, run_solar
+from conftest import files_of, open_titles, solar_here, texts_and_labels
 
 from solar_tf import Solar
 from solar_tf.catalogue.tuning import _old_rows, tune
@@ -19,22 +19,19 @@ def test_new_labels_are_learned_and_the_old_ones_kept(changed_run, titles):
     trained = files_of(root, "chunks")
     solar = Solar.load(root)
     label = int(solar.add_labels(["unheard of"], "hash")[0])
-    test = open_titles(titles).test.read()
-    truth = [
-        test.labels[a:b] for a, b in zip(test.label_splits, test.label_splits[1:], strict=False)
-    ]
-    before = solar.evaluate(test.texts, truth, m=None)["P@1"]
+    test = texts_and_labels(open_titles(titles).test)
+    before = solar.evaluate(*test, m=None)["P@1"]
     assert solar.search(["topic1 noise1"], k=1, m=None)[0][0].label == 1
     new = [f"topic1 noise{i}" for i in range(20)]
     assert solar.tune(new, [[label]] * 20, epochs=12, learning_rate=1e-2) is solar
     found = solar.search(["topic1 noise25"], k=2, m=None)[0]
     assert label in {hit.label for hit in found}
-    assert solar.evaluate(test.texts, truth, m=None)["P@1"] > before - 5
+    assert solar.evaluate(*test, m=None)["P@1"] > before - 5
     assert files_of(root, "chunks") == trained
     assert check(root).problems == [] and check(root).others() == ([], [])
     # Stage 3 uses the tuned weights, too.
     rows = infer(root, top_buckets=(), scores=("evidence",))
-    assert abs(rows[0]["P@1"] - solar.evaluate(test.texts, truth, m=None)["P@1"]) < 1.5
+    assert abs(rows[0]["P@1"] - solar.evaluate(*test, m=None)["P@1"]) < 1.5
     # Tuned again it goes on from there; the weights before are gone.
     solar.tune(new, [[label]] * 20, epochs=1)
     assert len(list(changed_run.paths.tuned_folder.iterdir())) == 1
@@ -61,11 +58,11 @@ def test_what_cannot_be_tuned(changed_run, trained_runs):
     assert changes.read_delta(changed_run).tuned is None
 
 
-def test_the_command(changed_run, tmp_path):
+def test_the_command(changed_run, tmp_path, capsys):
     (tmp_path / "rows.txt").write_text("3\ttopic5 anew\n" * 5)
-    done = run_solar("tune", changed_run.paths.root, tmp_path / "rows.txt", "--epochs", 1)
-    assert done.returncode == 0, done.stderr
-    assert "| new rows | " in done.stdout and "Next: infer.py" in done.stdout
+    assert solar_here("tune", changed_run.paths.root, tmp_path / "rows.txt", "--epochs", 1) == 0
+    said = capsys.readouterr().out
+    assert "| new rows | " in said and "Next: infer.py" in said
     assert changes.read_delta(changed_run).tuned == 1
-    done = run_solar("tune", changed_run.paths.root, changed_run.paths.config)
-    assert done.returncode == 1 and done.stderr.startswith("error: ")
+    assert solar_here("tune", changed_run.paths.root, changed_run.paths.config) == 1
+    assert capsys.readouterr().err.startswith("error: ")

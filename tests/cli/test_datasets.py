@@ -4,9 +4,8 @@ import gzip
 import json
 
 import pytest
-from conftest import run_solar
+from conftest import run_solar, solar_here
 
-from solar_tf.cli.solar import main
 from solar_tf.datasets import cards
 
 
@@ -17,32 +16,24 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*arguments):
-    """The exit code of the command, run in this process."""
-    try:
-        return main([str(argument) for argument in arguments])
-    except SystemExit as end:
-        return end.code
-
-
-def test_make_describe_and_verify(folder, capsys):
-    assert run("synthesize", "--rows", 200, "--labels", 30, "--out", "planted") == 0
+def test_list_make_describe_and_verify(folder, capsys):
+    assert solar_here("datasets") == 0
+    shown = capsys.readouterr().out
+    assert all(f"| {name} " in shown for name in cards.list_cards())
+    assert solar_here("synthesize", "--rows", 200, "--labels", 30, "--out", "planted") == 0
     assert "preprocess.py --train planted/train.txt" in capsys.readouterr().out
-    assert run("verify", "planted") == 0
+    assert solar_here("verify", "planted") == 0
     assert "DIFFERS" not in capsys.readouterr().out
     files = "planted/train.txt", "planted/test.txt"
-    assert run("describe", *files, "--workers", 1, "--plot", "labels.png") == 0
+    assert solar_here("describe", *files, "--workers", 1, "--plot", "labels.png") == 0
     assert (folder / "labels.png").exists()
-    assert run("describe", "--dataset", "planted", "--workers", 1) == 0
+    assert solar_here("describe", "--dataset", "planted", "--workers", 1) == 0
     assert "| 200 " in capsys.readouterr().out
-
-
-def test_files_that_differ_from_the_card_end_in_an_error(folder, capsys):
-    run("synthesize", "--rows", 200, "--labels", 30, "--out", "planted")
+    # A row less than the card says.
     text = (folder / "planted" / "train.txt").read_text()
     (folder / "short.txt").write_text("".join(text.splitlines(True)[:-1]))
     files = "short.txt", "planted/test.txt", "--labels", "planted/labels.txt", "--workers", 1
-    assert run("verify", "planted", *files) == 1
+    assert solar_here("verify", "planted", *files) == 1
     said = capsys.readouterr()
     assert said.err.startswith("error: short.txt: not as the card of planted says (train")
     assert "DIFFERS" in said.out
@@ -52,14 +43,12 @@ def test_the_xml_repos_files_are_verified_by_name(folder, capsys):
     rows = [f"{i % 3993} {i % 5000}:1\n" for i in range(15539)]
     (folder / "train.txt").write_text("15539 5000 3993\n" + "".join(rows))
     (folder / "test.txt").write_text("3809 5000 3993\n" + "".join(rows[:3809]))
-    assert run("verify", "eurlex-4k", "train.txt", "test.txt", "--workers", 1) == 1
+    assert solar_here("verify", "eurlex-4k", "train.txt", "test.txt", "--workers", 1) == 1
     said = capsys.readouterr()
     message = "error: train.txt: not as the card of Eurlex-4K says (labels per query)"
     assert said.err.startswith(message)
-    lines = said.out.splitlines()
-    verdict = {
-        line.split("|")[1].strip(): line.split("|")[-2].strip() for line in lines if "|" in line
-    }
+    cells = [[cell.strip() for cell in line.split("|")] for line in said.out.splitlines()]
+    verdict = {row[1]: row[-2] for row in cells if len(row) > 2}
     assert [verdict[name] for name in ("train", "test", "features", "labels")] == ["ok"] * 4
 
 
@@ -77,17 +66,11 @@ def test_the_xml_repos_files_are_verified_by_name(folder, capsys):
     ],
 )
 def test_a_mistake_is_one_clear_line(folder, capsys, arguments, message):
-    assert run(*arguments) == 1
+    assert solar_here(*arguments) == 1
     line = capsys.readouterr().err
     assert line.startswith("error: ")
     assert message in line
     assert line.count("\n") == 1
-
-
-def test_all_cards_are_listed(folder, capsys):
-    assert run("datasets") == 0
-    shown = capsys.readouterr().out
-    assert all(f"| {name} " in shown for name in cards.list_cards())
 
 
 def test_it_runs_as_a_program(tmp_path):

@@ -2,15 +2,13 @@
 
 import importlib
 import inspect
-import subprocess
-import sys
 
 import pytest
-from conftest import ROOT
+from conftest import run_python, solar_here
 
 import solar_tf
 from solar_tf.baselines import BASELINES
-from solar_tf.cli.solar import MODULES, main, with_underscores
+from solar_tf.cli.solar import MODULES, with_underscores
 
 HELP = [
     *([name] for name in MODULES),
@@ -21,18 +19,15 @@ HELP = [
 ]
 
 
-def test_every_command_is_listed(capsys):
+def test_every_command_is_listed_and_the_version_is_told(capsys):
     shown = []
     for arguments in ([], ["--help"], ["-h"]):
-        assert main(arguments) == 0
+        assert solar_here(*arguments) == 0
         shown.append(capsys.readouterr().out)
     assert shown[0] == shown[1] == shown[2]
     lines = {line.split()[0]: line for line in shown[0].splitlines() if line.startswith("  ")}
     assert all(len(lines[name].split()) > 3 for name in MODULES)
-
-
-def test_the_version(capsys):
-    assert main(["--version"]) == 0
+    assert solar_here("--version") == 0
     assert capsys.readouterr().out == f"{solar_tf.__version__}\n"
 
 
@@ -41,21 +36,17 @@ def test_the_version(capsys):
     [("serv", "did you mean serve? "), ("basline", "did you mean baseline? "), ("--verbose", "")],
 )
 def test_a_mistyped_command_is_one_line_with_a_suggestion(capsys, typed, meant):
-    with pytest.raises(SystemExit) as end:
-        main([typed])
+    assert solar_here(typed) == 2
     said = capsys.readouterr()
-    assert (end.value.code, said.out) == (2, "")
+    assert said.out == ""
     assert said.err == f"error: no command {typed!r}: {meant}`solar --help` lists all of them\n"
 
 
 @pytest.mark.parametrize("words", HELP, ids=" ".join)
 def test_every_help_teaches(words, capsys):
-    try:
-        code = main([*words, "--help"])
-    except SystemExit as end:
-        code = end.code
+    assert solar_here(*words, "--help") == 0
     said = capsys.readouterr()
-    assert (code, said.err) == (0, "")
+    assert said.err == ""
     assert f"solar {' '.join(words)}" in said.out and "python -m" not in said.out
     if len(words) == 1:  # the docstring as it stands
         command = getattr(importlib.import_module(f"solar_tf.cli.{MODULES[words[0]]}"), words[0])
@@ -75,14 +66,12 @@ def test_help_comes_without_tensorflow_and_the_list_without_numpy():
         "        pass\n"
         "    assert not {'tensorflow', 'keras'} & sys.modules.keys(), name\n"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    assert run_python("-c", code).returncode == 0
 
 
 @pytest.mark.parametrize("line", ["check", "check a b", "check a --fast", "labels", "tail a --js"])
 def test_other_words_are_answered_with_the_usage(line, capsys):
-    with pytest.raises(SystemExit) as end:
-        main(line.split())
-    assert end.value.code == 2
+    assert solar_here(*line.split()) == 2
     assert capsys.readouterr().err.startswith(f"usage: solar {line.split()[0]} ")
 
 

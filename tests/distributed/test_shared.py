@@ -1,4 +1,3 @@
-import os
 import pickle
 from pathlib import Path
 
@@ -35,22 +34,15 @@ def test_in_a_mirror_it_arrives_in_the_other_machines_mirror(monkeypatch, tmp_pa
     assert pickle.loads(message) == [other.root, other.scratch, tmp_path]
 
 
-def test_a_store_needs_no_mark():
-    assert shared.mark("s3://bucket/run") is None
-
-
-def test_the_mark_of_a_run_stays(tmp_path):
+def test_the_mark_of_a_run_stays_and_a_machine_that_sees_another_says_so(tmp_path):
+    assert shared.mark("s3://bucket/run") is None  # a store needs none
     path, content = shared.mark(tmp_path / "run")
     assert shared.mark(tmp_path / "run") == (path, content)
     shared.require_mark(path, content)
     assert shared.mark(tmp_path / "other")[1] != content
-
-
-def test_a_machine_with_another_directory_of_that_name_says_so(tmp_path):
-    path, content = shared.mark(tmp_path / "run")
     path.write_text("of another disk")
     with pytest.raises(UserError, match="another directory of this name.*SOLAR_SHARED"):
         shared.require_mark(path, content)
-    os.unlink(path)
+    path.unlink()
     with pytest.raises(UserError, match="does not see the run there"):
         shared.require_mark(path, content)

@@ -9,9 +9,9 @@ import time
 
 import numpy as np
 import pytest
+from conftest import solar_here
 
 from solar_tf.cli import export as command
-from solar_tf.cli.solar import main
 from solar_tf.errors import UserError
 from solar_tf.export.engines import ENGINES, export
 from solar_tf.export.vectors import LabelVectors, QueryVectors
@@ -20,21 +20,11 @@ from solar_tf.retrieval.searcher import Searcher
 TEXTS = ["topic3 topic17 noise4", "topic0", "noise1 noise2 topic39 topic20"]
 
 
-def needs(module, extra):
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed: pip install solar-tf[{extra}]")
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 @contextlib.contextmanager
 def milvus_server(folder):
     """milvus-lite as a server: real gRPC over a real port."""
-    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     arguments = ["--host", "127.0.0.1", "--port", str(port), "--data-dir", folder]
     process = subprocess.Popen(
         [sys.executable, "-m", "milvus_lite", "server", *arguments], stdout=subprocess.DEVNULL
@@ -52,24 +42,17 @@ def milvus_server(folder):
 
 
 @pytest.fixture(scope="module", params=["qdrant", "milvus"])
-def place(request, tmp_path_factory):
-    """An engine, and where it is."""
-    folder = tmp_path_factory.mktemp(request.param)
-    if request.param == "qdrant":
-        needs("qdrant_edge", "qdrant")
-        yield request.param, str(folder / "shard")
-    else:
-        needs("milvus_lite", "milvus")
-        needs("pymilvus", "milvus")
-        with milvus_server(folder) as address:
-            yield request.param, address
-
-
-@pytest.fixture(scope="module")
-def written(place, trained):
-    target, out = place
-    export(target, trained.paths.root, out)
-    return target, out
+def written(request, trained, tmp_path_factory):
+    """An engine, and where it has the labels of the trained run."""
+    target, folder = request.param, tmp_path_factory.mktemp(request.param)
+    modules = {"qdrant": ["qdrant_edge"], "milvus": ["milvus_lite", "pymilvus"]}[target]
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed: pip install solar-tf[{target}]")
+    place = contextlib.nullcontext(str(folder / "shard"))
+    with place if target == "qdrant" else milvus_server(folder) as out:
+        export(target, trained.paths.root, out)
+        yield target, out
 
 
 @pytest.mark.parametrize(("score", "m"), [("probability", 7), ("evidence", 24)])
@@ -82,7 +65,7 @@ def test_an_engine_finds_what_our_own_ranking_finds(written, trained, score, m):
     for text in TEXTS:
         vector = queries.encode(text)
         found = engine.search(*vector, k)
-        expected = [value for *_, value in found_by_us(searcher, text, k, m, score)]
+        expected = [hit.score for hit in searcher.search(text, k=k, m=m, score=score)]
         expected = [value for value in expected if value > 0]
         assert len(found) == len(expected) > 2
         np.testing.assert_allclose([value for _, value in found], expected, rtol=1e-5)
@@ -95,29 +78,16 @@ def test_an_engine_finds_what_our_own_ranking_finds(written, trained, score, m):
     engine.close()
 
 
-def found_by_us(searcher, text, k, m, score):
-    hits = searcher.search(text, k=k, m=m, score=score)
-    return [hit if isinstance(hit, tuple) else (hit.label, hit.title, hit.score) for hit in hits]
-
-
-def test_the_command_answers_from_the_engine(written, trained, capsys):
+def test_the_command_answers_from_the_engine_and_overwrites_nothing(written, trained, capsys):
     target, out = written
-    root = str(trained.paths.root)
-    main(["export", target, root, out, "--query", "topic3", "--top_buckets", "5"])
-    printed = capsys.readouterr().out
-    assert "about topic3" in printed.splitlines()[2]
-
-
-def test_what_is_there_is_not_overwritten(written, trained):
-    target, out = written
+    root = trained.paths.root
+    assert solar_here("export", target, root, out, "--query", "topic3", "--top_buckets", 5) == 0
+    assert "about topic3" in capsys.readouterr().out.splitlines()[2]
     with pytest.raises(UserError, match="not empty|exists already"):
-        export(target, trained.paths.root, out)
+        export(target, root, out)
 
 
-def test_a_query_without_a_known_word_is_refused(trained):
+def test_every_engine_is_a_target_and_queries_need_a_known_word(trained):
+    assert {*ENGINES} == {*command.ENGINES}
     with pytest.raises(UserError, match="no word of 'xyzzy'"):
         QueryVectors(trained.paths.root).encode("xyzzy")
-
-
-def test_every_engine_is_a_target_with_help():
-    assert {*ENGINES} == {*command.ENGINES}

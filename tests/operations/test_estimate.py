@@ -43,12 +43,6 @@ def test_times_are_positive_and_add_up(found):
     assert 0 < found.gpu_chunk_seconds["A100"] < found.gpu_chunk_seconds["V100"]
 
 
-def test_a_start_along_the_gradient_takes_a_part_of_an_epoch(titles):
-    found = estimate.estimate(open_titles(titles), small_config(input_start="gradient"), 1)
-    epochs = 6 + estimate.START_SHARE
-    assert found.chunk_seconds == pytest.approx(found.step_seconds * 38 * epochs)
-
-
 def test_the_papers_books_need_ten_gigabytes_a_trainer():
     parameters, memory, weights, index = estimate.sizes(load_preset("books"), 100_000, 1_675_657)
     assert parameters == 100_000 * 4096 + 4096 + 4096 * 30_000 + 30_000
@@ -69,16 +63,18 @@ def test_what_does_not_fit_is_warned_of_with_a_setting_that_does(
     assert "the full size does not fit" in report.measured
 
 
-def test_what_measuring_takes_is_not_missed_afterwards(titles, found, monkeypatch, capsys):
+def test_a_start_along_the_gradient_takes_a_part_of_an_epoch_and_nothing_is_written(
+    titles, found, monkeypatch, capsys, tmp_path
+):
+    """Memory that measuring has taken is not missed afterwards."""
     free, measure_queries = [2 * found.train_memory], estimate.measure_queries
     monkeypatch.setattr(estimate, "available_memory", lambda: free[-1])
     monkeypatch.setattr(
         estimate, "measure_queries", lambda *of: (free.append(0), measure_queries(*of))[-1]
     )
-    estimate.report("nowhere/yet", open_titles(titles), small_config(), 1)
+    config = small_config(input_start="gradient")
+    report = estimate.report(tmp_path / "run", open_titles(titles), config, 1)
+    epochs = 6 + estimate.START_SHARE
+    assert report.chunk_seconds == pytest.approx(report.step_seconds * 38 * epochs)
     assert "would fit" not in capsys.readouterr().out
-
-
-def test_nothing_is_written(titles, tmp_path):
-    estimate.report(tmp_path / "run", open_titles(titles), small_config(), 1)
     assert not list(tmp_path.iterdir())

@@ -16,8 +16,13 @@ def quick(monkeypatch):
     monkeypatch.setattr(measuring, "MEASURE_SECONDS", 0.01)
 
 
-def test_a_sample_tells_the_counts_of_all_rows(titles, tmp_path):
-    sample = measuring.take_sample(open_titles(titles), small_config(), 1, tmp_path)
+@pytest.fixture(scope="module")
+def sample(titles, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sample")
+    return measuring.take_sample(open_titles(titles), small_config(), 1, folder)
+
+
+def test_a_sample_tells_the_counts_of_all_rows(sample):
     assert (sample.num_rows, sample.num_queries, sample.num_labels) == (600, 120, 40)
     assert sample.tokens == pytest.approx(3, abs=0.5)  # two topics and a noise
     assert len(sample.batch["bucket_splits"]) == small_config().batch_size + 1
@@ -52,13 +57,9 @@ def test_ranking_among_more_labels_than_are_indexed_is_scaled(monkeypatch, tmp_p
         assert scores.min() > 0 and spent > 0
 
 
-def test_a_hidden_layer_that_does_not_fit_is_narrowed():
-    assert measuring.narrow(small_config(), 4).hidden_dim == small_config().hidden_dim // 4
-
-
-def test_forward_passes_are_those_of_all_queries_in_all_chunks(titles, tmp_path, monkeypatch):
+def test_forward_passes_are_those_of_all_queries_in_all_chunks(sample, monkeypatch):
     config = small_config()
-    sample = measuring.take_sample(open_titles(titles), config, 1, tmp_path)
+    assert measuring.narrow(config, 4).hidden_dim == config.hidden_dim // 4
     ticks = itertools.count().__next__  # by this clock each pass takes a second
     clock = types.SimpleNamespace(perf_counter=ticks, thread_time=lambda: 0.0)
     monkeypatch.setattr(forward, "time", clock)

@@ -4,20 +4,16 @@ import contextlib
 import gc
 import json
 import re
-import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 
 import numpy as np
 import pytest
-from conftest import ROOT, open_titles, small_config, stage, start_stage
+from conftest import copy_run, open_titles, run_python, small_config, stage, start_stage
 
 from solar_tf.errors import UserError
 from solar_tf.preprocessing.stage import preprocess
-from solar_tf.run.directory import open_run
 from solar_tf.run.locks import try_lock
 from solar_tf.run.records import BUCKETS, IDS, VALUES, write_records
 from solar_tf.run.weights import read_state
@@ -26,11 +22,6 @@ from solar_tf.training.model import ChunkModel
 from solar_tf.training.sizes import training_bytes
 from solar_tf.training.stage import train
 from solar_tf.training.trainer import ChunkTrainer
-
-
-def copy_run(run, folder):
-    shutil.copytree(run.paths.root, folder, dirs_exist_ok=True)
-    return open_run(folder)
 
 
 def weights_of(run, chunk):
@@ -45,27 +36,26 @@ def assert_same_weights(left, right, chunks):
             np.testing.assert_array_equal(weight, theirs[name], err_msg=name)
 
 
+def losses_of(run, chunk):
+    history = json.loads((run.paths.chunk(chunk) / "history.json").read_text())
+    return [epoch["loss"] for epoch in history]
+
+
+def preprocessed_run(folder, titles, **changes):
+    return preprocess(folder, open_titles(titles), small_config(**changes), 1)
+
+
 def test_the_loss_falls_in_every_chunk_and_history_says_so(trained):
     for chunk in range(3):
-        history = json.loads((trained.paths.chunk(chunk) / "history.json").read_text())
-        losses = [epoch["loss"] for epoch in history]
+        losses = losses_of(trained, chunk)
         assert len(losses) == 6
         assert losses[-1] < losses[0] / 3
     assert not list(trained.paths.chunks.glob("*.training"))
 
 
-def test_the_same_seed_gives_the_same_weights(preprocessed, trained, tmp_path):
-    run = copy_run(preprocessed, tmp_path)
-    train(tmp_path, chunks=[1])
-    assert run.trained_chunks() == [1]
-    assert_same_weights(run, trained, [1])
-
-
 WIDE = """
 import os, sys
-from solar_tf.cli import stages
-from solar_tf.runtime import devices
-from solar_tf.runtime import memory
+from solar_tf.runtime import devices, memory
 
 devices.load_tensorflow(1)
 from solar_tf.training.stage import train
@@ -77,33 +67,25 @@ print("peak", memory.kernel_count(os.getpid(), "status", "VmHWM"))
 
 def test_a_trainer_takes_the_memory_that_is_foreseen(titles, tmp_path):
     """Also at the start along the gradient, and for a checkpoint, three times the weights."""
-    sizes = {"feature_dim": 400_000, "hidden_dim": 128, "input_start": "gradient"}
-    config = small_config(epochs=2, **sizes)
-    run = preprocess(tmp_path, open_titles(titles), config, 1)
-    done = subprocess.run(
-        [sys.executable, "-c", WIDE, tmp_path], capture_output=True, text=True, cwd=ROOT
-    )
+    sizes = {"feature_dim": 400_000, "hidden_dim": 128, "epochs": 2}
+    run = preprocessed_run(tmp_path, titles, **sizes, input_start="gradient")
+    done = run_python("-c", WIDE, tmp_path)
     assert done.returncode == 0, done.stderr
-    foreseen = training_bytes(config, run.input_dim)
+    foreseen = training_bytes(run.config, run.input_dim)
     assert 0.75 < int(done.stdout.rpartition("peak ")[2]) / foreseen < 1.25
 
 
 def test_killed_in_mid_epoch_it_ends_with_the_weights_of_an_unbroken_run(titles, tmp_path):
     options = {"dropout": 0.3, "input_dropout": 0.1, "decay": "linear", "input_start": "gradient"}
-    config = small_config(num_chunks=1, epochs=60, **options)
-    run = preprocess(tmp_path / "broken", open_titles(titles), config, 1)
+    run = preprocessed_run(tmp_path / "broken", titles, num_chunks=1, epochs=60, **options)
     whole = copy_run(run, tmp_path / "whole")
     flags = ["--run", run.paths.root, "--checkpoint_minutes", "0"]
     kills = 0
     for wanted in (50, 400, 1000):
         process = start_stage("train", *flags)
         while process.poll() is None:
-            steps = [
-                int(p.name[5:])
-                for p in run.paths.training(0).glob("step_*")
-                if p.name[5:].isdigit()
-            ]
-            if steps and max(steps) >= wanted:
+            kept = run.paths.training(0).glob("step_*[0-9]")
+            if max((int(path.name[5:]) for path in kept), default=0) >= wanted:
                 process.send_signal(signal.SIGKILL)
                 kills += 1
                 break
@@ -115,17 +97,16 @@ def test_killed_in_mid_epoch_it_ends_with_the_weights_of_an_unbroken_run(titles,
     assert "goes on at epoch" in stage("train", *flags).stdout
     train(whole.paths.root)
     assert_same_weights(run, whole, [0])
-    left = [json.loads((r.paths.chunk(0) / "history.json").read_text()) for r in (run, whole)]
-    assert [e["loss"] for e in left[0]] == pytest.approx([e["loss"] for e in left[1]])
+    assert losses_of(run, 0) == pytest.approx(losses_of(whole, 0))
 
 
 def test_a_start_along_the_gradient_is_ahead_after_an_epoch(titles, tmp_path):
     losses, options = [], {"num_chunks": 1, "epochs": 1, "bias_start": "log_odds"}
+    options |= {"learning_rate": 1e-3, "init_stddev": 0.2}
     for start in ("random", "gradient"):
-        config = small_config(learning_rate=1e-3, init_stddev=0.2, input_start=start, **options)
-        run = preprocess(tmp_path / start, open_titles(titles), config, 1)
+        run = preprocessed_run(tmp_path / start, titles, input_start=start, **options)
         train(run.paths.root)
-        losses.append(json.loads((run.paths.chunk(0) / "history.json").read_text())[0]["loss"])
+        losses += losses_of(run, 0)
     assert losses[1] < 0.9 * losses[0]
 
 
@@ -135,10 +116,7 @@ def test_mixed_precision_learns_as_well_and_is_on_record(preprocessed, trained, 
     stage("train", f"--run={tmp_path}", "--chunks=1", "--mixed_precision")
     states = [read_state(each.paths.chunk(1)) for each in (run, trained)]
     assert [state["products"] for state in states] == ["bfloat16", "float32"]
-    mixed, full = (
-        json.loads((each.paths.chunk(1) / "history.json").read_text())[-1]["loss"]
-        for each in (run, trained)
-    )
+    mixed, full = (losses_of(each, 1)[-1] for each in (run, trained))
     assert mixed != full
     assert mixed == pytest.approx(full, rel=0.1)
 
@@ -176,25 +154,20 @@ def test_a_trainer_has_one_model_in_memory(preprocessed, tmp_path):
     assert alive - before <= 1
 
 
-def test_a_chunk_that_another_trainer_holds_is_left_to_it(preprocessed, tmp_path):
+def test_a_chunk_that_another_trainer_holds_is_left_to_it_or_waited_for(
+    preprocessed, trained, tmp_path
+):
     run = copy_run(preprocessed, tmp_path)
-    with try_lock(run.paths.chunk_lock(0)):
+    with contextlib.ExitStack() as holder:
+        holder.enter_context(try_lock(run.paths.chunk_lock(0)))
         train(tmp_path, chunks=[0, 2])
-    assert run.trained_chunks() == [2]
-
-
-def test_a_chunk_that_another_trainer_holds_is_waited_for_on_request(preprocessed, tmp_path):
-    run = copy_run(preprocessed, tmp_path)
-    with (
-        try_lock(run.paths.chunk_lock(0)),
-        pytest.raises(UserError, match="another trainer holds 1 of these chunks"),
-    ):
-        train(tmp_path, chunks=[0], wait=0.01)
-    holder = contextlib.ExitStack()
-    holder.enter_context(try_lock(run.paths.chunk_lock(0)))
-    threading.Timer(0.5, holder.close).start()
-    train(tmp_path, chunks=[0], wait=60)
-    assert run.trained_chunks() == [0]
+        assert run.trained_chunks() == [2]
+        with pytest.raises(UserError, match="another trainer holds 1 of these chunks"):
+            train(tmp_path, chunks=[0], wait=0.01)
+        threading.Timer(0.5, holder.close).start()
+        train(tmp_path, chunks=[0], wait=60)
+    assert run.trained_chunks() == [0, 2]
+    assert_same_weights(run, trained, [0, 2])
 
 
 def test_sigterm_keeps_what_is_complete(preprocessed, trained, tmp_path):
@@ -224,8 +197,7 @@ def test_chunks_out_of_range_are_a_clear_error(preprocessed):
 
 
 def test_a_loss_that_is_no_number_stops_with_its_place(titles, tmp_path):
-    config = small_config(learning_rate=1e38)
-    run = preprocess(tmp_path, open_titles(titles), config, 1)
+    run = preprocessed_run(tmp_path, titles, learning_rate=1e38)
     with pytest.raises(UserError, match=r"chunk 0, epoch 0, batch \d+: the loss is"):
         train(tmp_path)
     assert not run.trained_chunks()
@@ -273,35 +245,26 @@ def test_what_a_trainer_leaves_when_killed_at_its_last_step_is_cleared(trained, 
     assert not run.paths.training(1).exists()
 
 
-def test_records_cut_at_a_row_are_refused_before_the_first_epoch(preprocessed, tmp_path):
+@pytest.mark.parametrize("damage", ["cut at a row", "flipped"])
+def test_damaged_records_are_named(preprocessed, tmp_path, damage):
     run = copy_run(preprocessed, tmp_path)
     path = run.paths.records("train", 1, 0)
-    first = 16 + int.from_bytes(path.read_bytes()[:8], "little")
-    path.write_bytes(path.read_bytes()[first:])
-    with pytest.raises(UserError, match=r"chunk_01/shard_00000\.tfrecord: missing or cut short"):
+    data = bytearray(path.read_bytes())
+    if damage == "flipped":
+        data[len(data) // 2] ^= 1
+        what = ".*preprocess.py"
+    else:  # refused before the first epoch
+        del data[: 16 + int.from_bytes(data[:8], "little")]
+        what = "missing or cut short"
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=rf"chunk_01/shard_00000\.tfrecord: {what}"):
         train(tmp_path, chunks=[1])
 
 
-def test_a_damaged_record_is_named(preprocessed, tmp_path):
+def test_a_damaged_checkpoint_is_named(preprocessed, tmp_path):
     run = copy_run(preprocessed, tmp_path)
-    path = run.paths.records("train", 0, 0)
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(UserError, match=r"chunk_00/shard_00000.tfrecord.*preprocess.py"):
-        train(tmp_path)
-
-
-def test_a_damaged_checkpoint_is_named(titles, tmp_path):
-    config = small_config(num_chunks=1, epochs=60)
-    run = preprocess(tmp_path, open_titles(titles), config, 1)
-    process = start_stage("train", "--run", tmp_path)
-    while not list(run.paths.training(0).glob("step_*[0-9]")):
-        time.sleep(0.01)
-    process.kill()
-    process.communicate()
-    newest = sorted(run.paths.training(0).glob("step_*[0-9]"))[-1]
-    path = newest / "output_kernel.npy"
+    ChunkTrainer(run, 0).save_checkpoint()
+    path = run.paths.checkpoint(0, 0) / "output_kernel.npy"
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(UserError, match=r"step_\d+.*train.py again"):
         train(tmp_path)
