@@ -152,6 +152,19 @@ def test_a_card_brings_its_files_its_preset_and_its_constants(tmp_path, monkeypa
     assert dataset.num_labels == NUM_LABELS
 
 
+def test_test_rows_of_another_dataset_are_an_error(tmp_path):
+    train, _ = write_splits(tmp_path, "xmlrepo")
+    for header, message in (
+        ("1 30 11", "11 labels, where 12"),
+        ("1 29 12", "29 features, where 30"),
+    ):
+        files.assert_refused(
+            message, open_files, train, files.write(tmp_path, f"{header}\n1 1:1\n")
+        )
+    titles = files.write(tmp_path, "1\tone\n")
+    files.assert_refused("text rows, where training has sparse ones", open_files, train, titles)
+
+
 def test_too_many_labels_are_an_error(tmp_path):
     (tmp_path / "train.txt").write_text("2000000000\ta\n")
     with pytest.raises(UserError, match=r"train.txt: 2,000,000,001 labels are too many: number"):

@@ -108,6 +108,8 @@ def test_two_files_that_do_not_belong_together(tmp_path):
     lines = (tmp_path / labels).read_text().split("\n")
     (tmp_path / labels).write_text("\n".join([lines[0], "99:1", *lines[2:]]))
     assert_refused(r"trn_X_Y.txt:2: label 99 is not below the header's 12", read, path)
+    (tmp_path / labels).write_text("\n".join([lines[0], "1 2", *lines[2:]]))
+    assert_refused("trn_X_Y.txt:2: '1' is not a label from 0 up with its value", read, path)
     dense = write_matrix(tmp_path, "Y.npy", LABELS)
     message = "labels in a dense matrix: save them as a CSR"
     assert_refused(message, open_source, path, label_path=dense)

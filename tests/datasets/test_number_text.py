@@ -189,9 +189,9 @@ def test_bad_rows_are_reported_with_their_line(tmp_path, text, message):
 
 
 def test_duplicates_are_merged_and_counted(tmp_path):
-    rows = read(write(tmp_path, "2 50 20\n3,1,3 9:1 2:0.5 9:2\n1 1:1\n"))
+    rows = read(write(tmp_path, "2 50 20\n3,1,3 9:1 2:0.5 9:2 2:0\n1 1:1\n"))
     assert as_lists(rows) == [([1, 3], {2: 0.5, 9: 3.0}), ([1], {1: 1.0})]
-    assert (rows.num_duplicate_labels, rows.num_duplicate_features) == (1, 1)
+    assert (rows.num_duplicate_labels, rows.num_duplicate_features) == (1, 2)
 
 
 def test_rows_without_labels_or_features_are_counted(tmp_path):
@@ -208,8 +208,8 @@ def test_svmlight_with_comments_and_query_ids(tmp_path):
     assert as_lists(source.read(2)) == expected
     message = ":5: label 7 is not below the 5 labels: correct the row"
     assert_refused(message, read, path, num_labels=5)
-    path = write(tmp_path, "1 1:1\n# note\n1 1:1\n")
-    assert_refused(":2: a line without labels and features: remove it", read, path)
+    path = write(tmp_path, "# top\n1 1:1\n# note\n1 1:1\n")
+    assert_refused(":3: a line without labels and features: remove it", read, path)
     path = write(tmp_path, "# a note\n# and no rows\n")
     assert_refused(":1: only comments at its start: give rows", read, path)
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 
 import numpy as np
 import pytest
@@ -55,6 +56,8 @@ def test_the_card_says_what_is_in_the_files(made):
         for name, digest in card["sha256"].items():
             assert hashlib.sha256((made / format / name).read_bytes()).hexdigest() == digest
         assert (card["counts"]["train"], card["counts"]["test"]) == (300, 40)
+    rows = (made / "dense" / "trn_Y.txt").read_text().splitlines()
+    assert all(re.fullmatch(r"\d+:1( \d+:1)*", row) for row in rows[1:])
     labels = (made / "titles" / "labels.txt").read_text().splitlines()
     assert [len(title.split()) for title in labels] == [3] * 50
 
