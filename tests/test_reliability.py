@@ -176,7 +176,7 @@ def test_a_limit_on_file_sizes_is_a_clear_error(titles, tmp_path):
 
 WITHOUT_PERMISSION = """
 import os, sys
-from solar_tf.cli import stages
+from solar_tf.cli.programs import errors_explained
 from solar_tf.config import SolarConfig
 from solar_tf.datasets.dataset import open_files
 from solar_tf.preprocessing.stage import preprocess
@@ -189,7 +189,7 @@ work(sys.argv[2] + "/allowed")  # also loads all that another user may not be ab
 if os.getuid() == 0:  # who may do everything
     os.setegid(65534)
     os.seteuid(65534)
-with flags.errors_explained():
+with errors_explained():
     work(sys.argv[2] + "/forbidden/run")
 """
 
