@@ -14,11 +14,10 @@ INPUT_DIM, HIDDEN_DIM, NUM_BUCKETS = 13, 7, 11
 RATE, STILL = 1e-2, 0.0
 
 
-def make_model(chunk=0, dense=False, weights=None, mixed_precision=False, **changes):
+def make_model(chunk=0, weights=None, mixed_precision=False, scores=None, **changes):
     config = SolarConfig(hidden_dim=HIDDEN_DIM, num_buckets=NUM_BUCKETS, **changes)
-    model = ChunkModel(
-        config, INPUT_DIM, chunk, dense=dense, weights=weights, mixed_precision=mixed_precision
-    )
+    options = {"weights": weights, "mixed_precision": mixed_precision, "scores": scores}
+    model = ChunkModel(config, INPUT_DIM, chunk, **options)
     model.compile_adam(RATE)
     return model
 
@@ -142,7 +141,7 @@ def batches(dense=False):
 @pytest.mark.parametrize("optimizer", ["adam", "lazy_adam"])
 @pytest.mark.parametrize("dense", [False, True])
 def test_steps_equal_autodiff_and_plain_adam(optimizer, dense):
-    model = make_model(weights=random_weights(), optimizer=optimizer, dense=dense)
+    model = make_model(weights=random_weights(), optimizer=optimizer)
     lazy = optimizer == "lazy_adam" and not dense
     assert_follows(model, Oracle(random_weights(), lazy), batches(dense))
 
@@ -207,7 +206,7 @@ def test_a_batch_without_any_tokens_or_targets_trains_the_biases_only():
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_probabilities_are_the_sigmoid_of_the_plain_network(dense):
-    model = make_model(weights=random_weights(), dense=dense, dropout=0.5, input_dropout=0.5)
+    model = make_model(weights=random_weights(), dropout=0.5, input_dropout=0.5)
     oracle = Oracle(random_weights(), lazy=False)
     for batch in batches(dense):
         expected = tf.sigmoid(oracle.logits(oracle.weights, batch.inputs)).numpy()
@@ -228,7 +227,7 @@ def test_tokens_that_occur_twice_in_a_row_add_up():
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_the_pure_function_is_the_model(dense):
-    model = make_model(weights=random_weights(), dense=dense, dropout=0.5, input_dropout=0.5)
+    model = make_model(weights=random_weights(), dropout=0.5, input_dropout=0.5)
     scores = probability_function(model.config, INPUT_DIM, dense)
     for batch in batches(dense):
         inputs = inputs_of(batch.tensors)
@@ -252,7 +251,7 @@ def dataset(some_batches):
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_fit_makes_the_same_steps_and_traces_batches_of_any_size_once(dense):
-    fitted, stepped = (make_model(dense=dense, dropout=0.5, input_dropout=0.5) for _ in range(2))
+    fitted, stepped = (make_model(dropout=0.5, input_dropout=0.5) for _ in range(2))
     traces = []
     step = fitted.train_step
     fitted.train_step = lambda data: traces.append(1) or step(data)
@@ -268,9 +267,7 @@ def test_a_layer_can_be_swapped_and_callbacks_stop_the_training():
     """As a Keras user expects: autodiff goes through any layer, sparse input layer included."""
     wide = keras.layers.Dense(20, activation="relu")
     scores = keras.Sequential([keras.Input([HIDDEN_DIM]), wide, keras.layers.Dense(NUM_BUCKETS)])
-    config = SolarConfig(hidden_dim=HIDDEN_DIM, num_buckets=NUM_BUCKETS)
-    model = ChunkModel(config, INPUT_DIM, scores=scores)
-    model.compile_adam(RATE)
+    model = make_model(scores=scores)
     stopper = keras.callbacks.EarlyStopping(monitor="loss", patience=0, min_delta=1e9)
     before = wide.kernel.numpy()
     history = model.fit(
@@ -356,7 +353,7 @@ def test_weights_of_another_shape_are_refused():
 )
 def test_dropout_draws_anew_at_every_step_and_for_every_chunk(dense, changes, different):
     batch = Batch(0, 16, dense).tensors
-    models = [make_model(chunk, dense, random_weights(), **changes) for chunk in (0, 1)]
+    models = [make_model(chunk, random_weights(), **changes) for chunk in (0, 1)]
     assert len({train(model, batch, STILL) for model in models for _ in range(4)}) == different
 
 
