@@ -19,7 +19,13 @@ embedded = [
 ]
 
 # Without httptools and uvloop, uvicorn parses HTTP in Python.
-serve = ["fastapi>=0.115", "httptools>=0.6.3", "uvicorn>=0.34", "uvloop>=0.21; os_name == 'posix'"]
+serve = [
+    "fastapi>=0.115",
+    "httptools>=0.6.3",
+    "prometheus_client>=0.20",
+    "uvicorn>=0.34",
+    "uvloop>=0.21; os_name == 'posix'",
+]
 
 setup(
     name="solar-tf",
@@ -35,6 +41,7 @@ setup(
     entry_points={"console_scripts": ["solar = solar_tf.cli.solar:main"]},
     install_requires=[
         "absl-py>=2.1",
+        "matplotlib>=3.8",
         "numba>=0.60",
         "numpy>=1.26",
         "scikit-learn>=1.4",
@@ -46,7 +53,6 @@ setup(
         "baselines": ["faiss-cpu>=1.9", "omikuji>=0.5"],
         "bench": ["sparse_dot_topn>=1.1"],
         "milvus": ["pymilvus>=2.5"],
-        "plot": ["matplotlib>=3.8"],
         "qdrant": ["qdrant-edge-py>=0.5"],
         "ray": ["ray>=2.52"],
         "serve": serve,
@@ -59,7 +65,6 @@ setup(
             "flask-cors>=4",
             "httpx>=0.27",
             "hypothesis>=6.100",
-            "matplotlib>=3.8",
             "milvus-lite>=3; platform_system == 'Linux'",
             "moto[s3]>=5.1",
             "mypy>=1.11",

@@ -20,7 +20,7 @@ METHODS = ("exact", "hnsw", "clusters")
 
 def measure(baseline, data, method):
     """One row of figures, and the labels found [QUERIES, 100]."""
-    from solar_tf.baselines.search import make_index
+    from solar_tf.baselines.dense_search import make_index
     from solar_tf.retrieval.metrics import evaluate
 
     own = type(baseline)(dataclasses.replace(baseline.settings, search=method))

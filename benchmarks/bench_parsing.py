@@ -19,8 +19,8 @@ from common import faster, figure, machine, median_time, print_rows, write_resul
 from sklearn.datasets import load_svmlight_file
 
 from solar_tf.datasets import open_source
+from solar_tf.datasets.source import ROWS_PER_BLOCK
 from solar_tf.datasets.vocabulary import Vocabulary, count_tokens
-from solar_tf.preprocessing.scan import ROWS_PER_SHARD
 from solar_tf.runtime.workers import run_tasks
 
 BLOCK = 5000
@@ -68,7 +68,7 @@ def _num_rows(source, block):
 def rate_in_processes(path, num_processes):
     """Rows a second as a stage's workers parse them, from when all of them are at work."""
     source, started, num_rows = open_source(path), None, 0
-    job, blocks = functools.partial(_num_rows, source), source.blocks(ROWS_PER_SHARD)
+    job, blocks = functools.partial(_num_rows, source), source.blocks(ROWS_PER_BLOCK)
     for number, found in enumerate(run_tasks(job, blocks, num_processes)):
         ended = time.perf_counter()
         started = started or ended

@@ -30,12 +30,14 @@ from solar_tf.config import load_preset
 from solar_tf.datasets.dataset import open_files, open_named
 from solar_tf.preprocessing.stage import preprocess
 from solar_tf.retrieval.searcher import Searcher
-from solar_tf.run.directory import open_run, read_json
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_json
 from solar_tf.runtime.memory import kernel_count, process_tree
 
 if __name__ != "__mp_main__":  # worker processes of stage 1 import this file, but not TensorFlow
     from solar_tf.operations.estimate import estimate
-    from solar_tf.retrieval.forward import Forward, query_batches
+    from solar_tf.retrieval.encoder import TensorFlowEncoder
+    from solar_tf.retrieval.forward import query_batches
     from solar_tf.training.batches import read_batches
     from solar_tf.training.model import ChunkModel
 
@@ -157,9 +159,9 @@ def _run_program(arguments, look=None):
 
 def _forward_seconds(run, chunks, queries):
     """All chunks' forward passes of batches in memory, on all cores, with nothing beside."""
-    function, spent = Forward(run), 0.0
+    encoder, spent = TensorFlowEncoder(run), 0.0
     for chunk in chunks:
-        scores = function.load(chunk)
+        scores = encoder.load(run.paths.chunk(chunk))
         batches = list(query_batches(run, chunk, 0, queries))
         scores(batches[0])
         started = time.perf_counter()

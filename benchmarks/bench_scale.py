@@ -74,7 +74,8 @@ def main():
     parser.add_argument("--full", action="store_true", help="SOLAR-full, too")
     args = parser.parse_args()
     from solar_tf.config import load_preset
-    from solar_tf.run.directory import open_run, read_json
+    from solar_tf.run.directory import open_run
+    from solar_tf.run.files import read_json
 
     on, config = machine(), load_preset(args.preset)
     files = [args.data / f"{part}.txt.xz" for part in ("train", "test", "labels")]

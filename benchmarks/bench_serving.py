@@ -29,7 +29,8 @@ from solar_tf.config import SolarConfig, load_preset
 from solar_tf.datasets.dataset import open_files
 from solar_tf.preprocessing.stage import preprocess
 from solar_tf.retrieval.searcher import open_searcher
-from solar_tf.run.directory import atomic_folder, open_run
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import atomic_folder
 from solar_tf.run.weights import save_weights, weight_shapes
 from solar_tf.runtime.console import progress
 

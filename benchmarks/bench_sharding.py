@@ -19,8 +19,8 @@ import numpy as np
 from bench_retrieval import BEST, K, indexes, shortlist, take_turns, trained
 from common import cost, faster, figure, machine, print_rows, write_results
 
-from solar_tf.retrieval.label_shards import label_ranges, merge, shard_index
-from solar_tf.retrieval.ranking import rank, score_weights
+from solar_tf.retrieval.label_table import LabelTable, label_ranges, shard_index
+from solar_tf.retrieval.ranking import merge_shards, rank, score_weights
 from solar_tf.run.index import InvertedIndex
 
 M = 100
@@ -29,16 +29,10 @@ PROJECTED = 100_000_000
 TARGETS = (50.0, 20.0, 10.0)  # ms/query of ranking
 
 
-def split(offsets, labels, num_shards):
-    """The stacked indexes of every shard: [(low, offsets [K, B+1], labels [K, n]), ...]."""
-    shards = []
-    for low, high in label_ranges(labels.shape[1], num_shards):
-        parts = [
-            shard_index(InvertedIndex(*chunk), low, high)
-            for chunk in zip(offsets, labels, strict=True)
-        ]
-        shards.append((low, *(np.stack(arrays) for arrays in zip(*parts, strict=True))))
-    return shards
+def split(offsets, labels, ranges):
+    """The LabelTable of every range of labels."""
+    indexes = [InvertedIndex(*chunk) for chunk in zip(offsets, labels, strict=True)]
+    return [LabelTable.stack((shard_index(i, *r) for i in indexes), K) for r in ranges]
 
 
 def on_two_threads(tasks):
@@ -56,21 +50,18 @@ def measure(num_labels, num_queries, repeats, rows, points):
     expected = whole()
     at = f"N={num_labels / 1e6:g}M"
     for num_shards in SHARDS:
-        shards = split(offsets, labels, num_shards)
-        lows = [low for low, *_ in shards]
-        tasks = [partial(rank, buckets, weights, *arrays, BEST) for _, *arrays in shards]
-        results = [task()[:2] for task in tasks]
-        merged = merge(results, lows)
-        np.testing.assert_array_equal(merged[0], expected[0])
-        np.testing.assert_array_equal(merged[1], expected[1])
+        ranges = label_ranges(num_labels, num_shards)
+        shards = split(offsets, labels, ranges)
+        tasks = [partial(shard.rank, buckets, weights, BEST) for shard in shards]
+        results = [task() for task in tasks]
+        merging = partial(merge_shards, results, ranges)
+        for found, array in zip(merging(), expected, strict=True):
+            np.testing.assert_array_equal(found, array)
 
-        seconds = take_turns(
-            [whole, *tasks, partial(merge, results, lows), partial(on_two_threads, tasks)], repeats
-        )
+        seconds = take_turns([whole, *tasks, merging, partial(on_two_threads, tasks)], repeats)
         ms = [1e3 * second / num_queries for second in seconds]
         one, each, merging, threads = ms[0], ms[1:-2], ms[-2], ms[-1]
-        points += [(high - low, t) for (low, high), t in zip(
-            label_ranges(num_labels, num_shards), each, strict=True)]  # fmt: skip
+        points += [(high - low, t) for (low, high), t in zip(ranges, each, strict=True)]
         name = f"{at}, {num_shards} shards"
         slowest = max(each) + merging
         rows += [
@@ -78,7 +69,7 @@ def measure(num_labels, num_queries, repeats, rows, points):
             cost(f"{name}: all, one after another", "whole index", sum(each), one, "ms/query"),
             faster(f"{name}: all, on two threads", "whole index", threads, one, "ms/query"),
             figure(f"{name}: merge", merging, "ms/query"),
-            figure(f"{name}: index of a shard", shards[0][2].nbytes / 1e6, "MB"),
+            figure(f"{name}: index of a shard", shards[0].labels.nbytes / 1e6, "MB"),
         ]
         print_rows(rows[-5:])
     points.append((num_labels, one))

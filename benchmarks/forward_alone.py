@@ -13,13 +13,14 @@ stages.define_run_flag()
 
 def main():
     devices.load_tensorflow()
-    from solar_tf.retrieval.forward import Forward, query_batches
+    from solar_tf.retrieval.encoder import TensorFlowEncoder
+    from solar_tf.retrieval.forward import query_batches
     from solar_tf.run.directory import open_run
 
     run = open_run(flags.FLAGS.run)
-    function = Forward(run)
+    encoder = TensorFlowEncoder(run)
     for chunk in run.trained_chunks():
-        scores = function.load(chunk)
+        scores = encoder.load(run.paths.chunk(chunk))
         for inputs in query_batches(run, chunk, 0, run.summary["test"]["rows"]):
             scores(inputs)
 

@@ -44,10 +44,11 @@ def hold_out(data, out):
 
 def judge(run, chunk):
     """Bucket metrics of a trained chunk on the run's test rows."""
-    from solar_tf.retrieval.forward import Forward, query_batches
+    from solar_tf.retrieval.encoder import TensorFlowEncoder
+    from solar_tf.retrieval.forward import query_batches
     from solar_tf.training.model import inputs_of
 
-    scores = Forward(run).load(chunk)
+    scores = TensorFlowEncoder(run).load(run.paths.chunk(chunk))
     hits, recall, loss, rows = np.zeros(20), 0.0, 0.0, 0
     for batch in query_batches(run, chunk, 0, run.summary["test"]["rows"], targets=True):
         probabilities = scores(inputs_of(batch))
@@ -90,7 +91,7 @@ def main():
     from solar_tf.config import load_preset
     from solar_tf.datasets.dataset import open_files
     from solar_tf.preprocessing.stage import preprocess
-    from solar_tf.run.directory import read_json
+    from solar_tf.run.files import read_json
     from solar_tf.training.stage import train
 
     train_path, held_out = hold_out(args.data, args.out)

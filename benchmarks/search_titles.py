@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from solar_tf.baselines.same_titles import title_keys
+from solar_tf.baselines.titles import title_keys
 
 HELD_OUT = 4_000
 TOP_LABELS = 100

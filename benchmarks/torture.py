@@ -64,16 +64,16 @@ class Stages:
 
     def __init__(self, data):
         from solar_tf.config import SolarConfig
+        from solar_tf.datasets import source
         from solar_tf.datasets.dataset import open_files
         from solar_tf.operations.check import check
-        from solar_tf.preprocessing import scan
         from solar_tf.preprocessing import stage as preprocessing
         from solar_tf.retrieval import evaluation
         from solar_tf.run.records import encode
         from solar_tf.training import stage as training
 
         # Small enough for several shards, several checkpoints of an epoch and several blocks.
-        scan.ROWS_PER_SHARD = 100
+        source.ROWS_PER_BLOCK = 100
         evaluation.BATCH_SIZE = 40
         names = ("train", "test", "labels")
         config = SolarConfig(**SETTINGS)

@@ -20,7 +20,7 @@ from solar_tf.catalogue.labels import CHOICES, LIFT, SHARE, WITHIN
 from solar_tf.config import SolarConfig, load_preset
 from solar_tf.datasets.arrays import as_inputs, as_labels, open_arrays
 from solar_tf.errors import UserError
-from solar_tf.retrieval.metrics import MetricSums, inverse_propensity
+from solar_tf.retrieval.metrics import RECALL_AT, evaluate, run_propensities
 from solar_tf.retrieval.searcher import Hit, Searcher, open_searcher
 from solar_tf.run.directory import Run
 from solar_tf.runtime.console import silence
@@ -28,7 +28,6 @@ from solar_tf.runtime.console import silence
 __all__ = ["Hit", "Solar"]
 
 HYPERPARAMETERS = tuple(field.name for field in dataclasses.fields(SolarConfig))
-KS, RECALL_AT = (1, 3, 5, 10), 100
 
 
 class Solar:
@@ -172,21 +171,13 @@ class Solar:
 
     # Use.
 
-    def search(
-        self,
-        queries: Any,
-        k: int = 10,
-        m: int | None = 100,
-        score: str = "evidence",
-        **options: Any,
-    ) -> list[list[Hit]]:
+    def search(self, queries: Any, *values: Any, **options: Any) -> list[list[Hit]]:
         """The k best labels of every query, best first, as `Hit`s (§3.3).
 
-        The m best buckets of each chunk count; None counts all (SOLAR-full). `score` is "evidence"
-        or the paper's "probability". Further options are those of `Searcher.search_batch`: allow,
-        deny, where, min_chunks, threshold, explain, floor.
+        Takes the `retrieval.options.SearchOptions` k, m, score, allow, deny, where, min_chunks,
+        threshold, explain and floor.
         """
-        return self.searcher.search_batch(queries, k, m, score, **options)
+        return self.searcher.search_batch(queries, *values, **options)
 
     def predict(
         self, X: Any, k: int = 5, m: int | None = 100, score: str = "evidence"
@@ -199,19 +190,13 @@ class Solar:
         self, X: Any, Y: Any, m: int | None = 100, score: str = "evidence"
     ) -> dict[str, float]:
         """P@k, RP@k, nDCG@k, PSP@k and Recall@100 in percent, as infer.py prints them (§5)."""
-        run, searcher = self.run_, self.searcher
+        searcher = self.searcher
         inputs = searcher.inputs(X)
         splits, labels, _ = as_labels(Y, searcher.num_labels)
         if len(splits) - 1 != inputs.num_queries:
             raise UserError(f"Y: {len(splits) - 1} rows, where X has {inputs.num_queries}")
-        counts = np.load(run.paths.label_counts, allow_pickle=False)
-        counts = np.pad(counts, (0, searcher.num_labels - len(counts)))
-        rows = run.summary["train"]["rows"]
-        inverse = inverse_propensity(counts, rows, *run.dataset["propensity"])
-        sums = MetricSums(inverse, KS, RECALL_AT)
         ids, _ = searcher.rank(inputs, RECALL_AT, m, score)
-        sums.add(ids, splits, labels)
-        return sums.result()
+        return evaluate(ids, splits, labels, run_propensities(self.run_, searcher.num_labels))
 
     # A catalogue that changes.
 

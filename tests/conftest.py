@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +130,25 @@ def files_of(root, *folders):
     }
 
 
+def flipped(content, *bits):
+    """Bytes with some bits changed."""
+    content = bytearray(content)
+    for bit in bits:
+        content[bit // 8] ^= 1 << bit % 8
+    return bytes(content)
+
+
+@contextlib.contextmanager
+def taking_at_most(most):
+    """Fails if the block takes more bytes of memory at a time."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+
+
 class ObjectStore:
     """A real S3 server on 127.0.0.1, of a thread of this process."""
 
@@ -149,10 +169,9 @@ class ObjectStore:
         return boto3.client("s3", **where, **names)
 
     def flip(self, name, place):
-        """Change a bit of an object of the bucket."""
-        content = bytearray(self.client().get_object(Bucket="bucket", Key=name)["Body"].read())
-        content[place] ^= 4
-        self.client().put_object(Bucket="bucket", Key=name, Body=bytes(content))
+        """Change a bit of a byte of an object of the bucket."""
+        content = self.client().get_object(Bucket="bucket", Key=name)["Body"].read()
+        self.client().put_object(Bucket="bucket", Key=name, Body=flipped(content, 8 * place))
 
 
 @pytest.fixture(scope="session")

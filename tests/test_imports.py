@@ -36,7 +36,7 @@ TENSORFLOW = {
     "training": {"batches", "checkpoints", "initial", "model", "optimizer", "stage", "trainer"},
     "retrieval": {"evaluation", "forward"},
     "operations": {"estimate", "measuring"},
-    "baselines": {"losses", "pair_training", "sparse_towers", "towers"},
+    "baselines": {"pair_training", "towers"},
     "reproduce": {"costs", "execution", "output", "compare", "samples"},
     "distributed": {"inference"},
 }

@@ -10,7 +10,8 @@ import pytest
 from conftest import ROOT
 
 from solar_tf.retrieval.metrics import evaluate
-from solar_tf.run.directory import open_run, read_arrays
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_arrays
 
 
 def call(*command, **options):

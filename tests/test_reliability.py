@@ -22,7 +22,8 @@ from solar_tf.operations.check import check
 from solar_tf.preprocessing.stage import preprocess
 from solar_tf.retrieval.evaluation import infer
 from solar_tf.retrieval.searcher import answer
-from solar_tf.run.directory import open_run, read_arrays
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_arrays
 from solar_tf.run.manifest import READABLE
 from solar_tf.training.stage import train
 

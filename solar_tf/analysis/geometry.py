@@ -1,12 +1,15 @@
 """Load and geometry of a run's label vectors, beside what the paper derives (§3.1, §3.3)."""
 
+import itertools
 import math
 
 import numpy as np
 
-from solar_tf.run.directory import read_arrays, read_json
+from solar_tf.analysis.results import top_buckets
+from solar_tf.analysis.tables import Table
+from solar_tf.run.files import read_json
 from solar_tf.run.index import load_balance, load_index
-from solar_tf.runtime.console import size, table
+from solar_tf.runtime.console import size
 
 PAIRS = 1_000_000  # sampled for the overlap
 TOP_BUCKETS = (100, 50, 25)  # m, where infer.py has not run
@@ -16,7 +19,7 @@ BINS, BAR = 20, 50  # of the histogram: rows, and characters of the longest bar
 
 
 def measure(run, pairs=PAIRS, seed=0):
-    """All facts of a run (a rundir.Run) as plain numbers, for `render` and for reports."""
+    """All facts of a run (a run.directory.Run) as plain numbers, for `render` and for reports."""
     num_labels, config = run.dataset["num_labels"], run.config
     num_chunks, num_buckets = config.num_chunks, config.num_buckets
     queries = _queries(run)
@@ -91,14 +94,12 @@ def _queries(run):
 
 def _add_postings(run, chunk, sizes, postings):
     """Add up the labels in the buckets that infer.py's test queries hit, where it left them."""
-    block = 0
-    while (path := run.paths.topm(block, chunk)).exists():
-        buckets = read_arrays(path, "infer.py")["buckets"]
+    for block in top_buckets(run, chunk):
+        buckets = block["buckets"]
         for m, sums in postings.items():
             if m <= buckets.shape[1]:
                 sums[0] += int(sizes[buckets[:, :m]].sum())
                 sums[1] += len(buckets)
-        block += 1
 
 
 def _sample_pairs(num_labels, pairs, seed):
@@ -149,103 +150,110 @@ def _overlap(overlap, num_chunks, num_buckets):
 
 def render(facts):
     """The facts of `measure` as text for people."""
-    sizes = "N={num_labels:,}, K={num_chunks}, B={num_buckets:,}".format(**facts)
-    parts = [f"{facts['dataset']}: {sizes}"]
-    parts += ["Load: labels in a bucket (§3.1), of all chunks", _render_load(facts["load"])]
-    parts += [_render_histogram(facts["load"]["histogram"])]
-    parts += ["Geometry: chunks in which two labels share a bucket", _render_overlap(facts)]
-    parts += ["Memory of the labels (§5.2)", _render_memory(facts)]
-    parts += ["Work of a query (§3.3), by m", _render_queries(facts)]
-    return "\n\n".join(parts)
+    title = "{dataset}: N={num_labels:,}, K={num_chunks}, B={num_buckets:,}".format(**facts)
+    load, *others = (table.text() for table in tables(facts))
+    return "\n\n".join([title, load, _draw_histogram(facts["load"]["histogram"]), *others])
 
 
-def _render_load(load):
+def tables(facts):
+    """Tables of the load, the overlap, the memory and the work of a query."""
+    return [_load_table(facts), _overlap_table(facts), _memory_table(facts), _work_table(facts)]
+
+
+def _load_table(facts):
     names = ("min", "p99", "max", "mean", "std")
-    rows = [(kind, *(f"{load[kind][name]:,.1f}" for name in names))
-            for kind in ("measured", "binomial")]  # fmt: skip
-    return table(("", *names), rows)
+    rows = [
+        [kind, *(f"{facts['load'][kind][name]:,.1f}" for name in names)]
+        for kind in ("measured", "binomial")
+    ]
+    return Table("Load: labels in a bucket (§3.1), of all chunks", ["", *names], rows)
 
 
-def _render_histogram(histogram):
-    """A bar of # per range of sizes; | is where it would end by the binomial distribution."""
-    edges, most = histogram["edges"], max(*histogram["measured"], *histogram["binomial"], 1)
-    lines = []
+def span(low, high):
+    """The whole numbers from `low` to below `high`, as text."""
+    if high == low + 1:
+        return f"{low:,}"
+    return f"{low:,}-{high - 1:,}" if high < math.inf else f"{low:,}+"
+
+
+def bins(histogram):
+    """(sizes, buckets found, buckets expected) of each bin, sizes being text such as `3-4`."""
     for low, high, found, expected in zip(
-        edges, edges[1:], histogram["measured"], histogram["binomial"], strict=False
-    ):
+        histogram["edges"], histogram["edges"][1:], histogram["measured"], histogram["binomial"],
+        strict=False,
+    ):  # fmt: skip
+        yield span(low, high), found, expected
+
+
+def _draw_histogram(histogram):
+    """A bar of # per range of sizes; | is where it would end by the binomial distribution."""
+    most = max(*histogram["measured"], *histogram["binomial"], 1)
+    lines = []
+    for name, found, expected in bins(histogram):
         bar = list(("#" * round(BAR * found / most)).ljust(BAR + 1))
         bar[round(BAR * expected / most)] = "|"
-        name = f"{low:,}" if high == low + 1 else f"{low:,}-{high - 1:,}"
         lines.append(f"{name:>15} {''.join(bar)} {found:,}")
     return "\n".join([*lines, f"{'':>15} # buckets of that size, | by the binomial distribution"])
 
 
-def _render_overlap(facts):
+def _overlap_table(facts):
     overlap = facts["overlap"]
+    title = "Geometry: chunks in which two labels share a bucket"
+    header = [f"{overlap['pairs']:,} random pairs", "measured", "binomial(K, 1/B)"]
     if not overlap["pairs"]:
-        return "(one label has no pairs)"
-    rows = [
-        (f"pairs that share {count}", f"{found:,}", f"{expected:,.1f}")
-        for count, (found, expected) in enumerate(
-            zip(_padded(overlap["measured"], 2), overlap["binomial"], strict=False)
-        )
+        return Table(title, header, [], ["One label has no pairs."])
+    measured, expected = overlap["measured_mean"], overlap["expected_mean"]
+    rows = [["mean dot product", f"{measured:.6f}", f"{expected:.6f} (K/B)"]]
+    counted = itertools.zip_longest(overlap["measured"], overlap["binomial"], fillvalue=0)
+    rows += [
+        [f"pairs that share {count}", f"{found:,}", f"{pairs:,.1f}"]
+        for count, (found, pairs) in enumerate(counted)
     ]
-    error = overlap["standard_error"]
-    away = abs(overlap["measured_mean"] - overlap["expected_mean"]) / error
-    mean = (f"{overlap['measured_mean']:.6f}", f"{overlap['expected_mean']:.6f} (K/B)")
-    rows.insert(0, ("mean dot product", *mean))
-    header = (f"{overlap['pairs']:,} random pairs", "measured", "binomial(K, 1/B)")
-    return f"{table(header, rows)}\n\nThe mean is {away:.1f} standard errors from K/B."
+    away = abs(measured - expected) / overlap["standard_error"]
+    return Table(title, header, rows, [f"The mean is {away:.1f} standard errors from K/B."])
 
 
-def _padded(values, length):
-    return [*values, *[0] * (length - len(values))]
-
-
-def _render_memory(facts):
-    memory = facts["memory"]
+def _memory_table(facts):
+    memory, num_chunks = facts["memory"], facts["num_chunks"]
     dense = memory["dense_bytes_per_label"]
     rows = [
-        (name, f"{each:,.1f}", size(each * facts["num_labels"]), f"{dense / each:,.1f}")
+        [name, f"{each:,.1f}", size(each * facts["num_labels"]), f"{dense / each:,.1f}"]
         for name, each in (
-            (f"this run's {facts['num_chunks']} index files", memory["index_bytes_per_label"]),
-            (f"{facts['num_chunks']} integers (the paper)", memory["paper_bytes_per_label"]),
+            (f"this run's {num_chunks} index files", memory["index_bytes_per_label"]),
+            (f"{num_chunks} integers (the paper)", memory["paper_bytes_per_label"]),
             (f"a dense float32 embedding, d={memory['dense_dim']:,}", dense),
         )
     ]
-    return table(("", "bytes a label", "all labels", "times smaller than dense"), rows)
+    header = ["", "bytes a label", "all labels", "times smaller than dense"]
+    return Table("Memory of the labels (§5.2)", header, rows)
 
 
-def _render_queries(facts):
+def _work_table(facts):
+    columns = {
+        "KmN/B": "worst_candidates",
+        "labels met": "postings",
+        "distinct if random": "random_candidates",
+        "candidates": "candidates",
+        "operations (paper)": "formula_operations",
+        "measured": "measured_operations",
+        "dense, d=mK": "dense_operations",
+    }
     rows = [
-        (
+        [
             f"m={row['m']}",
-            _number(row["worst_candidates"]),
-            _number(row["postings"]),
-            _number(row["random_candidates"]),
-            _number(row["candidates"]),
-            _number(row["formula_operations"]),
-            _number(row["measured_operations"]),
-            _number(row["dense_operations"]),
+            *("-" if row[name] is None else f"{row[name]:,.0f}" for name in columns.values()),
             f"{row['dense_operations'] / row['formula_operations']:,.0f}",
-        )
+        ]
         for row in facts["queries"]
     ]
-    header = (
-        *("", "KmN/B", "labels met", "distinct if random", "candidates"),
-        *("operations (paper)", "measured", "dense, d=mK", "dense / paper"),
-    )
     bound = facts["num_buckets"] / (1 + math.log2(TOP_LABELS))
-    notes = (
+    notes = [
         "KmN/B counts a label once for every bucket that it is met in, as `labels met` does; "
         "`candidates` are\ndistinct. The paper's formula is B log m + KmN/B (1 + log 5), of one "
         "chunk's selection and all lookups;\nwithout the selection, dense models would take "
         f"B / (1 + log 5) = {bound:,.0f} times as many."
-    )
+    ]
     if facts["queries"][0]["candidates"] is None:
-        notes += "\nMeasured figures need infer.py's results."
-    return f"{table(header, rows)}\n\n{notes}"
-
-
-def _number(value):
-    return "-" if value is None else f"{value:,.0f}"
+        notes.append("Measured figures need infer.py's results.")
+    header = ["", *columns, "dense / paper"]
+    return Table("Work of a query (§3.3), by m", header, rows, notes)

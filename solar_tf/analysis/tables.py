@@ -1,4 +1,4 @@
-"""A table of results in the forms that people need it in: Markdown, LaTeX and HTML."""
+"""A table of results as text, Markdown, LaTeX and HTML."""
 
 import html
 import re
@@ -21,7 +21,7 @@ LATEX = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
 
-LONG = 24  # characters of a cell from which a browser may break its line
+LONG = 24  # characters; a browser may wrap longer cells
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Table:
     header: list
     rows: list
     notes: list = field(default_factory=list)
-    key: str = ""  # its short name: of files and of anchors
+    key: str = ""  # a short name, for files and anchors
 
     def __post_init__(self):
         if odd := [row for row in self.rows if len(row) != len(self.header)]:
@@ -44,7 +44,7 @@ class Table:
         return "\n\n".join([self.title, body, *self.notes])
 
     def markdown(self, level=2):
-        # A bar within a cell would end it.
+        # A bar would end its cell.
         header, *rows = [
             [str(cell).replace("|", "\\|") for cell in row] for row in (self.header, *self.rows)
         ]
@@ -83,7 +83,7 @@ class Table:
         )
 
     def _numeric(self):
-        """Which columns hold numbers: they are set to the right."""
+        """Which columns hold only numbers: they are aligned to the right."""
         columns = zip(*self.rows, strict=True) if self.rows else [()] * len(self.header)
         return [bool(c) and all(console.is_number(str(cell)) for cell in c) for c in columns]
 

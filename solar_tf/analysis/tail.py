@@ -2,119 +2,108 @@
 
 import numpy as np
 
-from solar_tf.baselines.inputs import load_data
+from solar_tf.analysis.results import all_results, predictions
+from solar_tf.analysis.tables import Table
 from solar_tf.errors import UserError
-from solar_tf.retrieval.metrics import evaluate, hits, without_pairs
-from solar_tf.run.directory import open_run, read_arrays
-from solar_tf.runtime.console import table
-from solar_tf.runtime.ragged import row_splits
+from solar_tf.retrieval.metrics import KS, RECALL_AT, evaluate, hits, true_labels
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_arrays
+from solar_tf.runtime.ragged import row_numbers, row_splits, take_rows
 
-KS = (1, 5, 10)
-RECALL_AT = 100
 TENTHS = 10
-HALVES = ("infrequent", "frequent")
+METRICS = (*(f"P@{k}" for k in KS), f"R@{RECALL_AT}")
 
 
 def label_groups(counts):
     """The group of each label by its training count [N]: 0 is unseen, 1 to 10 rare to frequent.
 
-    Labels of equal counts share a group, so that groups are tenths about, and some may be empty.
+    Labels of equal counts share a group: groups are only about tenths, and some may be empty.
     """
     groups = np.zeros(len(counts), np.int64)
     seen = np.sort(counts[counts > 0])
-    below = np.searchsorted(seen, counts[counts > 0])  # labels that are rarer
-    groups[counts > 0] = 1 + TENTHS * below // max(len(seen), 1)
+    rarer = np.searchsorted(seen, counts[counts > 0])  # how many labels are rarer
+    groups[counts > 0] = 1 + TENTHS * rarer // max(len(seen), 1)
     return groups
 
 
-def query_halves(inputs, train_inputs):
-    """0 for the infrequent half of the test queries, 1 for the frequent one: int64 [Q].
+def row_features(run, split):
+    """The words or features of a split's rows: splits [n + 1], ids."""
+    shards = range(run.summary[split]["shards"])
+    pieces = [read_arrays(run.paths.rows(split, shard), "preprocess.py") for shard in shards]
+    counts = np.concatenate([np.diff(piece["feature_splits"]) for piece in pieces])
+    return row_splits(counts), np.concatenate([piece["features"] for piece in pieces])
 
-    Queries are sorted by the sum of their words' frequencies, words of a query counting once, and
-    frequencies being training rows that have the word.
+
+def query_halves(run):
+    """The rows of the frequent and of the infrequent test queries; None for dense inputs.
+
+    Queries are sorted by the sum of their words' frequencies (appendix D). A word counts once in
+    a query, and its frequency is the number of training rows that have it.
     """
-    frequencies = np.bincount(train_inputs.indices, minlength=train_inputs.shape[1])
-    rows = np.repeat(np.arange(inputs.shape[0]), np.diff(inputs.indptr))
-    sums = np.bincount(rows, frequencies[inputs.indices], inputs.shape[0])
-    halves = np.zeros(len(sums), np.int64)
-    halves[np.argsort(sums, kind="stable")[len(sums) // 2 :]] = 1
-    return halves
+    if run.dataset["kind"] == "dense":
+        return None
+    splits, words = row_features(run, "test")
+    _, trained = row_features(run, "train")
+    frequencies = np.bincount(trained, minlength=run.dataset["num_features"])
+    sums = np.bincount(row_numbers(splits), frequencies[words], len(splits) - 1)
+    order = np.argsort(sums, kind="stable")
+    middle = len(order) // 2
+    return {"frequent": np.sort(order[middle:]), "infrequent": np.sort(order[:middle])}
 
 
-def by_labels(ids, splits, labels, groups):
+def by_labels(ids, splits, labels, groups, recall_at=RECALL_AT):
     """For each group of labels, in percent: its share of P@k, and the recall of its labels.
 
     Shares of P@k add up to P@k over all groups. Recall is over the group's true labels of all
     queries, not a mean over queries, as most queries have none of a group.
     """
     found = hits(ids, splits, labels)
-    num_groups = groups.max(initial=0) + 1
-    true = np.bincount(groups[labels], minlength=num_groups)
     result = []
-    for group in range(num_groups):
+    for group, true in enumerate(np.bincount(groups[labels], minlength=groups.max() + 1)):
         own = found & (groups[ids] == group)
         row = {f"P@{k}": 100 * float(own[:, :k].sum()) / (k * len(ids)) for k in KS}
-        row[f"R@{RECALL_AT}"] = 100 * float(own[:, :RECALL_AT].sum()) / max(1, true[group])
+        row[f"R@{recall_at}"] = 100 * float(own[:, :recall_at].sum()) / max(1, true)
         result.append(row)
     return result
 
 
-def by_queries(ids, splits, labels, halves):
-    """Metrics of each half of the queries."""
-    result = []
-    for half in range(len(HALVES)):
-        rows = np.flatnonzero(halves == half)
-        counts = np.diff(splits)[rows]
-        places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        own = labels[np.repeat(splits[rows], counts) + places]
-        own_splits = row_splits(counts)
-        found = evaluate(ids[rows], own_splits, own, ks=KS, recall_at=RECALL_AT)
-        result.append({name: found[name] for name in (*(f"P@{k}" for k in KS), f"R@{RECALL_AT}")})
+def by_half(ids, splits, labels, halves, ks=KS):
+    """Metrics of each half of the queries, in percent."""
+    result = {}
+    for half, rows in halves.items():
+        own_splits, places = take_rows(splits, rows)
+        result[half] = evaluate(ids[rows], own_splits, labels[places], ks=ks)
     return result
 
 
-def rankings(run):
-    """(model, ids [Q, width]) of all that has predicted the test queries of a run."""
-    for num_chunks in (None, *range(1, run.config.num_chunks + 1)):
-        path = run.paths.predictions(num_chunks)
-        if not path.exists():
-            continue
-        suffix = f", {num_chunks} chunks" if num_chunks else ""
-        for name, ids in read_arrays(path, "infer.py").items():
-            if name.endswith("_ids"):
-                yield f"SOLAR {name.removesuffix('_ids').replace('_', ' ')}{suffix}", ids
-    for path in sorted(run.paths.baseline("NAME").parent.glob("*/predictions.npz")):
-        yield path.parent.name, read_arrays(path, "solar baseline")["ids"]
-
-
 def measure(root):
-    """All figures of a run as plain numbers, for `render` and for reports."""
+    """All figures of a run as plain numbers, for `render`."""
     run = open_run(root)
-    data = load_data(root, "counts")
-    splits, labels = data.test.labels.indptr.astype(np.int64), data.test.labels.indices
-    if data.test_filter:
-        splits, labels = without_pairs(splits, labels, *data.test_filter)
-    counts = data.label_counts
-    groups = label_groups(counts)
-    true = np.bincount(groups[labels], minlength=groups.max() + 1)
-    kept = [group for group in range(len(true)) if np.any(groups == group)]
-    halves = None
-    if data.kind != "dense":
-        halves = query_halves(data.test.inputs, data.train.inputs)
-    models = {}
-    for name, ids in rankings(run):
-        found = by_labels(ids, splits, labels, groups)
-        models[name] = {"labels": [found[group] for group in kept]}
-        if halves is not None:
-            models[name]["queries"] = by_queries(ids, splits, labels, halves)
-    if not models:
+    results = all_results(run)
+    if not results:
         raise UserError(f"{root}: nothing has been predicted: run infer.py, or a baseline")
+    truth = true_labels(run)
+    counts = np.load(run.paths.label_counts, allow_pickle=False)
+    groups = label_groups(counts)
+    true = np.bincount(groups[truth[1]], minlength=groups.max() + 1)
+    kept = np.unique(groups)
+    halves = query_halves(run)
+    models = {}
+    for result in results:
+        ids = predictions(run, result)[0]
+        found = by_labels(ids, *truth, groups)
+        models[result.name] = model = {"labels": [found[group] for group in kept]}
+        if halves:
+            model["queries"] = {
+                half: {metric: row[metric] for metric in METRICS}
+                for half, row in by_half(ids, *truth, halves).items()
+            }
     return {
-        "dataset": data.name,
-        "num_queries": len(data.test),
+        "dataset": run.dataset["name"],
+        "num_queries": run.summary["test"]["rows"],
         "groups": [
             {
-                "group": group,
+                "group": int(group),
                 "labels": int(np.sum(groups == group)),
                 "least": int(counts[groups == group].min()),
                 "most": int(counts[groups == group].max()),
@@ -134,14 +123,14 @@ def render(facts):
         least, most = group["least"], group["most"]
         return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
-    names = ["unseen" if not group["group"] else span(group) for group in groups]
+    names = [span(group) if group["group"] else "unseen" for group in groups]
     header = ["training rows of a label", *names]
-    parts = [f"{facts['dataset']}: {facts['num_queries']:,} test queries\n"]
     rows = [
         ["labels", *(f"{group['labels']:,}" for group in groups)],
         ["true labels of test queries", *(f"{group['true']:,}" for group in groups)],
     ]
-    parts.append(table(header, rows))
+    title = f"{facts['dataset']}: {facts['num_queries']:,} test queries"
+    tables = [Table(title, header, rows)]
     for metric, meaning in (
         (f"R@{RECALL_AT}", "share of these true labels that is found, by model"),
         ("P@1", "points of P@1 that these labels give, which add up to it"),
@@ -151,13 +140,19 @@ def render(facts):
             [name, *(f"{row[metric]:.2f}" for row in model["labels"])]
             for name, model in models.items()
         ]
-        parts.append(f"\n{metric}: {meaning}\n\n{table(header, rows)}")
-    if all("queries" in model for model in models.values()):
-        metrics = [*(f"P@{k}" for k in KS), f"R@{RECALL_AT}"]
-        header = ["half of the queries", *(f"{half} {m}" for half in HALVES for m in metrics)]
-        rows = [
-            [name, *(f"{half[m]:.2f}" for half in model["queries"] for m in metrics)]
-            for name, model in models.items()
-        ]
-        parts.append(f"\nBy the frequency of the query's words\n\n{table(header, rows)}")
-    return "\n".join(parts)
+        tables.append(Table(f"{metric}: {meaning}", header, rows))
+    halves = {name: model["queries"] for name, model in models.items() if "queries" in model}
+    if halves:
+        tables.append(halves_table("By the frequency of the query's words", halves))
+    return "\n\n".join(table.text() for table in tables)
+
+
+def halves_table(title, models, notes=(), key=""):
+    """A Table of metrics by model and half: {model: {half: {metric: value}}}."""
+    (first, *_) = models.values()
+    header = ["model", *(f"{half}: {metric}" for half in first for metric in first[half])]
+    rows = [
+        [name, *(f"{value:.2f}" for row in halves.values() for value in row.values())]
+        for name, halves in models.items()
+    ]
+    return Table(title, header, rows, list(notes), key)

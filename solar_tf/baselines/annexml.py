@@ -15,11 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from solar_tf.baselines.embedding import train_embedding
 from solar_tf.baselines.inputs import csr_arrays
 from solar_tf.baselines.interface import Settings, setting
-from solar_tf.baselines.neighbours import NeighbourBaseline, label_neighbours, unit_rows
-from solar_tf.baselines.units import assign, train_units
+from solar_tf.baselines.kernels.annexml import (
+    assign,
+    label_neighbours,
+    train_embedding,
+    train_units,
+)
+from solar_tf.baselines.neighbours import NeighbourBaseline, learn_parts
 from solar_tf.runtime.ragged import row_splits
 
 MOST_MEMBERS = 200  # of a label, looked at for one row's neighbours
@@ -28,21 +32,23 @@ CROWDED = 2.0  # times the mean size is the most rows that a part may have
 
 @dataclass(frozen=True)
 class AnnexMLSettings(Settings):
-    learners: int = setting(15, "AnnexML's paper", "of the ensemble")
-    part_rows: int = setting(6000, "AnnexML's paper", "rows of a part, about")
-    dim: int = setting(50, "AnnexML's paper", "of embeddings; SOLAR's authors took 800 (Table 1)")
-    label_neighbours: int = setting(
-        10, "AnnexML's paper", "in label space, that a row is pulled to"
+    learners: int = setting(15, "AnnexML's paper", "learners in the ensemble")
+    part_rows: int = setting(6000, "AnnexML's paper", "rows of a part, approximately")
+    dim: int = setting(
+        50, "AnnexML's paper", "embedding dimension; SOLAR's authors took 800 (Table 1)"
     )
-    negatives: int = setting(10, "AnnexML's program", "random rows that a row is pushed from")
-    epochs: int = setting(10, "AnnexML's program", "of the embedding")
-    learning_rate: float = setting(0.1, "AnnexML's program", "of AdaGrad")
+    label_neighbours: int = setting(
+        10, "AnnexML's paper", "neighbours in label space that a row is pulled to"
+    )
+    negatives: int = setting(10, "AnnexML's program", "random rows that a row is pushed away from")
+    epochs: int = setting(10, "AnnexML's program", "epochs of the embedding")
+    learning_rate: float = setting(0.1, "AnnexML's program", "AdaGrad's learning rate")
     gamma: float = setting(10.0, "AnnexML's program", "sharpness of the ranking loss")
-    part_epochs: int = setting(5, "ours", "of the partitioner")
+    part_epochs: int = setting(5, "ours", "epochs of the partitioner")
     part_l1: float = setting(4.0, "AnnexML's program", "L1 weight of the partitioner", least=0)
-    part_rate: float = setting(0.1, "ours", "step of the partitioner's FTRL")
+    part_rate: float = setting(0.1, "ours", "step size of the partitioner's FTRL")
     neighbours: int = setting(
-        10, "AnnexML's paper", "nearest rows of a query that each learner takes"
+        10, "AnnexML's paper", "nearest rows that each learner takes for a query"
     )
 
 
@@ -52,67 +58,39 @@ class AnnexML(NeighbourBaseline):
 
     def plan(self, data):
         s = self.settings
-        parts, near = max(1, round(len(data.train) / s.part_rows)), None
-        if parts > 1:
-            label_splits, labels, _ = csr_arrays(data.train.labels)
-            near = label_neighbours(
-                label_splits, labels, data.num_labels, MOST_MEMBERS, s.label_neighbours, s.seed
-            )
-        return {
-            "learners": s.learners, "neighbours": s.neighbours, "near": near, "parts": parts,
-        }  # fmt: skip
+        parts = max(1, round(len(data.train) / s.part_rows))
+        near = self._near(data.train.labels, s.seed) if parts > 1 else None
+        return {"learners": s.learners, "neighbours": s.neighbours, "parts": parts, "near": near}
 
     def learn(self, i, data, plan):
-        s = self.settings
+        s, num_parts = self.settings, plan["parts"]
         seed = s.seed * 10_007 + i
         inputs = sp.csr_matrix(data.train.inputs)
-        num_parts, rows = plan["parts"], csr_arrays(inputs)
         units = np.zeros((data.num_features, num_parts), np.float32)
         if num_parts > 1:
             train_units(
-                *rows, plan["near"], s.part_epochs, s.part_rate, s.part_l1, s.negatives, seed, units
-            )
+                *csr_arrays(inputs), plan["near"], s.part_epochs, s.part_rate, s.part_l1,
+                s.negatives, seed, units,
+            )  # fmt: skip
         parts = assign(inputs @ units, CROWDED * len(data.train) / num_parts)
-        order = np.argsort(parts, kind="stable")
         splits = row_splits(np.bincount(parts, minlength=num_parts))
-        columns, weights, embeddings = [], [], []
-        for part in range(num_parts):
-            members = order[splits[part] : splits[part + 1]]
-            used, projection, embedded = self._part(
-                inputs[members], data.train.labels[members], seed * 1009 + part
-            )
-            columns.append(used)
-            weights.append(projection)
-            embeddings.append(embedded)
-        return {
-            "units": units,
-            "part_splits": splits,
-            "rows": order,
-            "column_splits": np.cumsum([0, *map(len, columns)]),
-            "columns": np.concatenate(columns),
-            "projections": np.concatenate(weights),
-            "embeddings": np.concatenate(embeddings),
-        }
 
-    def _part(self, inputs, labels, seed):
-        """Columns that the rows use, their projections, and the rows' embeddings by these."""
-        s = self.settings
-        label_splits, label_ids, _ = csr_arrays(labels)
-        near = label_neighbours(
-            label_splits, label_ids, labels.shape[1], MOST_MEMBERS, s.label_neighbours, seed
-        )
-        used, places = np.unique(inputs.indices, return_inverse=True)
-        inputs = sp.csr_matrix((inputs.data, places, inputs.indptr), (len(near), len(used)))
-        generator = np.random.default_rng(seed)
-        weights = generator.uniform(-1, 1, (len(used), s.dim)).astype(np.float32) / s.dim
-        train_embedding(
-            *csr_arrays(inputs),
-            near,
-            s.epochs,
-            s.learning_rate,
-            s.gamma,
-            s.negatives,
-            seed,
-            weights,
-        )
-        return used.astype(np.int32), weights, unit_rows(np.asarray(inputs @ weights, np.float32))
+        def project(part, members, inputs):
+            own_seed = seed * 1009 + part
+            near = self._near(data.train.labels[members], own_seed)
+            generator = np.random.default_rng(own_seed)
+            start = generator.uniform(-1, 1, (inputs.shape[1], s.dim))
+            weights = start.astype(np.float32) / s.dim
+            train_embedding(
+                *csr_arrays(inputs), near, s.epochs, s.learning_rate, s.gamma, s.negatives,
+                own_seed, weights,
+            )  # fmt: skip
+            return weights
+
+        return learn_parts(inputs, units, splits, np.argsort(parts, kind="stable"), project)
+
+    def _near(self, labels, seed):
+        """The label-space neighbours of rows with these labels, int32 [n, label_neighbours]."""
+        splits, ids, _ = csr_arrays(labels)
+        count = self.settings.label_neighbours
+        return label_neighbours(splits, ids, labels.shape[1], MOST_MEMBERS, count, seed)

@@ -1,95 +1,178 @@
-"""Exact search among dense label vectors in blocks: never a matrix of all queries by all labels."""
+"""Search among dense label vectors by inner product: exact, or by an index for many labels.
+
+`exact` compares with all labels, in blocks of matrix products. `clusters` splits the labels into
+about sqrt(N) balanced clusters and compares a query with the centres and with the labels of the
+nearest few: O(sqrt(N) dim) a query, without faiss. `hnsw` is faiss's graph, O(log N) hops, with
+the settings of SLICE's paper. All that an index knows are plain arrays.
+"""
+
+import logging
 
 import numpy as np
-from numba import njit
 
-from solar_tf.baselines.interface import in_threads
+from solar_tf.baselines.interface import empty_ranking, in_threads
+from solar_tf.baselines.kernels.ranking import insert_block
+from solar_tf.errors import UserError
+from solar_tf.preprocessing.grouping import balanced_clusters
 
 LABELS_PER_BLOCK = 4096
 QUERIES_PER_BLOCK = 1024
-
-compiled = njit(nogil=True, cache=True)
+EXACT_LABELS = 20_000  # up to here comparing with all is cheaper than an index
+PROBES = 24  # clusters that a query looks into
+HNSW_LINKS, HNSW_BUILD, HNSW_SEARCH = 100, 300, 300  # M, efConstruction, efSearch
 
 
 def best_by_product(queries, vectors, k):
     """The k labels of the largest inner product: ids int32 [n, k], scores float32 [n, k].
 
-    Best first, the lower label first in ties, padded with -1. A block of products is folded into
-    the best so far; memory is that of one block.
+    Best first, the lower label first in ties, padded with -1. Only one block of products is in
+    memory at a time.
     """
-    ids = np.full((len(queries), k), -1, np.int32)
-    scores = np.full((len(queries), k), -np.inf, np.float32)
+    ids, scores = empty_ranking(len(queries), k, -np.inf)
     for first in range(0, len(queries), QUERIES_PER_BLOCK):
-        rows = slice(first, min(first + QUERIES_PER_BLOCK, len(queries)))
+        rows = slice(first, first + QUERIES_PER_BLOCK)
         for start in range(0, len(vectors), LABELS_PER_BLOCK):
-            block = vectors[start : start + LABELS_PER_BLOCK]
-            # A single query is a product of another kind, whose sums are in another order.
-            products = queries[rows] @ block.T
-            in_threads(
-                lambda a, b, products=products, start=start, rows=rows: fold(
-                    products[a:b], start, ids[rows][a:b], scores[rows][a:b]
-                ),
-                len(products),
-            )
-    sort_rows(ids, scores)
-    return ids, np.where(ids < 0, 0, scores).astype(np.float32)
+            # A single query is a matrix-vector product, which rounds differently.
+            products = queries[rows] @ vectors[start : start + LABELS_PER_BLOCK].T
+            insert_products(products, start, ids[rows], scores[rows])
+    scores[ids < 0] = 0
+    return ids, scores
+
+
+def insert_products(products, first, ids, scores):
+    """`insert_block` on all cores."""
+    in_threads(
+        lambda a, b: insert_block(products[a:b], first, ids[a:b], scores[a:b]), len(products)
+    )
 
 
 def best_of_near(queries, vectors, near, k):
     """The k best of each query's near labels [n, c], which an index found (padded with -1)."""
     near = np.sort(near, axis=1)  # the lower label first, for ties
-    width = min(k, near.shape[1])
-    ids = np.full((len(queries), k), -1, np.int32)
-    scores = np.zeros((len(queries), k), np.float32)
+    ids, scores = empty_ranking(len(queries), k)
     for row, labels in enumerate(near):
         known = labels[labels >= 0]
         found = vectors[known] @ queries[row]
-        best = np.argsort(-found, kind="stable")[:width]
+        best = np.argsort(-found, kind="stable")[:k]
         ids[row, : len(best)], scores[row, : len(best)] = known[best], found[best]
     return ids, scores
 
 
-@compiled
-def _worse(score, label, other_score, other_label):
-    return score < other_score or (score == other_score and label > other_label)
+def choose_method(method, num_labels):
+    """The method that `auto` stands for."""
+    if method != "auto":
+        return method
+    if num_labels <= EXACT_LABELS:
+        return "exact"
+    return "hnsw" if _faiss() else "clusters"
 
 
-@compiled
-def _sink(ids, scores, end):
-    """Restore the heap of places 0 to end, the worst on top, below its top."""
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= end:
-            return
-        if child + 1 < end and _worse(scores[child + 1], ids[child + 1], scores[child], ids[child]):
-            child += 1
-        if not _worse(scores[child], ids[child], scores[at], ids[at]):
-            return
-        ids[at], ids[child] = ids[child], ids[at]
-        scores[at], scores[child] = scores[child], scores[at]
-        at = child
+def make_index(vectors, method, seed):
+    """The arrays of an index of vectors [N, dim]; labels whose vector is zero are left out."""
+    known = np.flatnonzero(vectors.any(axis=1)).astype(np.int32)
+    if method == "exact":
+        return {"index_exact": known, "index_vectors": vectors[known]}
+    if method == "hnsw":
+        faiss = _required_faiss()
+        graph = faiss.IndexHNSWFlat(vectors.shape[1], HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
+        graph.hnsw.efConstruction = HNSW_BUILD
+        graph.add(vectors[known])
+        return {"index_hnsw": known, "index_graph": faiss.serialize_index(graph)}
+    count = max(1, round(len(known) ** 0.5))
+    splits, order = balanced_clusters(vectors[known], count, np.random.default_rng(seed))
+    members = known[order]
+    centres = np.add.reduceat(vectors[members], splits[:-1], axis=0) if len(members) else vectors
+    centres = centres / np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), 1e-9)
+    return {
+        "index_clusters": members,
+        "index_splits": splits,
+        "index_centres": centres.astype(np.float32),
+        "index_vectors": vectors[members],
+    }
 
 
-@compiled
-def fold(products, offset, ids, scores):
-    """Fold products [n, c] of the labels from `offset` on into heaps ids and scores [n, k].
-
-    Labels come in order, so that one as good as the worst, being higher, stays out.
-    """
-    for q in range(len(products)):
-        own_ids, own_scores = ids[q], scores[q]
-        for i in range(products.shape[1]):
-            if products[q, i] > own_scores[0]:
-                own_ids[0], own_scores[0] = offset + i, products[q, i]
-                _sink(own_ids, own_scores, len(own_ids))
+def load_index(arrays):
+    """The index among these arrays. Its `search(queries, count)` gives the labels nearest to each
+    query, int32 [n, count] in no order, padded with -1."""
+    for name, kind in (("exact", Exact), ("hnsw", Hnsw), ("clusters", Clusters)):
+        if f"index_{name}" in arrays:
+            return kind(arrays)
+    raise ValueError("no index among the arrays")
 
 
-@compiled
-def sort_rows(ids, scores):
-    """Turn heaps into rankings, best first."""
-    for q in range(len(ids)):
-        for end in range(ids.shape[1] - 1, 0, -1):
-            ids[q, 0], ids[q, end] = ids[q, end], ids[q, 0]
-            scores[q, 0], scores[q, end] = scores[q, end], scores[q, 0]
-            _sink(ids[q], scores[q], end)
+class Exact:
+    def __init__(self, arrays):
+        self.labels, self.vectors = arrays["index_exact"], arrays["index_vectors"]
+
+    def search(self, queries, count):
+        return _top(queries @ self.vectors.T, self.labels, count)
+
+
+class Hnsw:
+    def __init__(self, arrays):
+        self.labels = arrays["index_hnsw"]
+        self.graph = _required_faiss().deserialize_index(arrays["index_graph"])
+
+    def search(self, queries, count):
+        self.graph.hnsw.efSearch = max(HNSW_SEARCH, count)
+        found = self.graph.search(queries, min(count, len(self.labels)))[1]
+        return _padded(np.where(found < 0, -1, self.labels[found]), count)
+
+
+class Clusters:
+    def __init__(self, arrays):
+        self.labels, self.splits = arrays["index_clusters"], arrays["index_splits"]
+        self.centres, self.vectors = arrays["index_centres"], arrays["index_vectors"]
+
+    def search(self, queries, count):
+        """Cluster by cluster: each is compared at once with all queries that look into it."""
+        sizes = np.diff(self.splits)
+        # Enough clusters for the shortlist, and a few more than that.
+        probes = min(len(sizes), max(PROBES, -(-2 * count // max(sizes.min(), 1))))
+        similar = queries @ self.centres.T
+        chosen = np.argpartition(-similar, probes - 1, axis=1)[:, :probes]
+        order = np.argsort(chosen, axis=None, kind="stable")
+        rows, ends = order // probes, np.cumsum(np.bincount(chosen.ravel(), minlength=len(sizes)))
+        width = probes * sizes.max()
+        scores = np.full((len(queries), width), -np.inf, np.float32)
+        labels = np.full((len(queries), width), -1, np.int32)
+        slots = (order % probes) * sizes.max()
+        start = 0
+        for cluster, end in enumerate(ends):
+            if end > start:
+                here, slot = rows[start:end], slots[start:end, None] + np.arange(sizes[cluster])
+                part = slice(self.splits[cluster], self.splits[cluster + 1])
+                scores[here[:, None], slot] = queries[here] @ self.vectors[part].T
+                labels[here[:, None], slot] = self.labels[part]
+            start = end
+        return _top(scores, labels, count)
+
+
+def _top(scores, labels, count):
+    """Labels [N] or [n, N] of the best `count` scores of each row [n, N]."""
+    labels = np.broadcast_to(labels, scores.shape)
+    if scores.shape[1] > count:
+        best = np.argpartition(-scores, count - 1, axis=1)[:, :count]
+        labels = np.take_along_axis(labels, best, axis=1)
+    return _padded(labels, count)
+
+
+def _padded(found, count):
+    missing = count - found.shape[1]
+    return np.pad(found, ((0, 0), (0, missing)), constant_values=-1).astype(np.int32)
+
+
+def _faiss():
+    """The package, or None where it is not installed."""
+    logging.getLogger("faiss").setLevel(logging.WARNING)  # it says which build it has loaded
+    try:
+        import faiss
+    except ImportError:
+        return None
+    return faiss
+
+
+def _required_faiss():
+    if faiss := _faiss():
+        return faiss
+    raise UserError("--search hnsw needs faiss-cpu: pip install 'solar-tf[baselines]'")

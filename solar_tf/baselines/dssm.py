@@ -1,22 +1,21 @@
-"""DSSM (Nigam et al., KDD 2019), as the paper trains it (appendix D): two towers that share all.
+"""DSSM (Nigam et al., KDD 2019), as the paper trains it (appendix D): one network, two towers.
 
-The words of a title, of a query or a label alike, are looked up and averaged; batch
+The words of a title, be it a query's or a label's, are looked up and averaged; batch
 normalisation and tanh follow; pairs get a high cosine, a query and a random label a low one.
 Labels are ranked by exact inner product, or by an index of faiss-cpu.
 
 Cost: an epoch reads all pairs, O(pairs * words * dim); a query O(N * dim), by matrix products.
 """
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
-from solar_tf.baselines.dense_search import best_by_product, best_of_near
+from solar_tf.baselines.dense_search import best_by_product, best_of_near, load_index, make_index
 from solar_tf.baselines.interface import setting
-from solar_tf.baselines.pairs import Pairs, PairSettings, stack_rows
-from solar_tf.baselines.same_titles import TitleBaseline, title_keys
-from solar_tf.baselines.search import load_index, make_index
+from solar_tf.baselines.titles import Pairs, PairSettings, TitleBaseline, stack_rows, title_keys
 from solar_tf.preprocessing.features import scale_rows
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.devices import load_tensorflow
@@ -31,15 +30,15 @@ class DssmSettings(PairSettings):
     weighting: str = setting(
         "counts",
         "appendix D",
-        "of the words that are averaged: counts, which is the plain mean, or tfidf",
+        "weights of the averaged words: counts, which is the plain mean, or tfidf",
         choices=("counts", "tfidf"),
     )
-    dim: int = setting(1600, "appendix D", "of the vectors of words and titles")
-    negatives: int = setting(1, "appendix D", "random labels of each pair")
+    dim: int = setting(1600, "appendix D", "dimension of word and title vectors")
+    negatives: int = setting(1, "appendix D", "random labels for each pair")
     compare: str = setting(
         "own",
         "appendix D",
-        "a query with its own random labels, or with those of the whole batch",
+        "compare a query with its own random labels, or with those of the whole batch",
         choices=("own", "batch"),
     )
     loss: str = setting(
@@ -49,13 +48,15 @@ class DssmSettings(PairSettings):
         choices=("hinge", "softmax"),
     )
     high: float = setting(0.9, "Nigam et al.", "cosine above which a pair is good enough")
-    low: float = setting(0.2, "Nigam et al.", "cosine below which a random label is", least=-1)
-    temperature: float = setting(0.05, "ours", "of the softmax")
+    low: float = setting(
+        0.2, "Nigam et al.", "cosine below which a random label is far enough", least=-1
+    )
+    temperature: float = setting(0.05, "ours", "temperature of the softmax")
     glas: float = setting(0.0, "the paper's DSSM has none", "weight of GLaS", least=0)
     search: str = setting(
         "exact",
         "§5.1",
-        "of labels: exact; clusters, our own index; hnsw, by faiss-cpu",
+        "how labels are found: exact; clusters, our own index; hnsw, by faiss-cpu",
         choices=("exact", "clusters", "hnsw"),
     )
 
@@ -90,7 +91,7 @@ class Dssm(TitleBaseline):
 
         def make_batch(rows, labels, negatives):
             random = negatives.ravel()
-            splits, ids, values = stack_rows((queries, rows), (titles, labels), (titles, random))
+            splits, ids, values = stack_rows(queries[rows], titles[labels], titles[random])
             batch = {"ids": ids, "values": values, "row_splits": splits}
             batch["wrong"] = batch["target"] = nothing
             if s.compare == "batch":
@@ -123,17 +124,19 @@ class Dssm(TitleBaseline):
                 bar.update(len(block))
         return vectors
 
+    @functools.cached_property
+    def index(self):
+        return load_index(self.arrays)
+
     def rank(self, inputs, k):
         queries, labels = self.embed(inputs), self.arrays["labels"]
         if self.settings.search == "exact":
             return best_by_product(queries, labels, k)
-        if not hasattr(self, "_index"):
-            self._index = load_index(self.arrays)
-        near = self._index.search(queries, min(NEAR_LABELS * k, len(labels)))
+        near = self.index.search(queries, min(NEAR_LABELS * k, len(labels)))
         return best_of_near(queries, labels, near, k)
 
     def facts(self, data):
-        """How near to orthogonal the labels are, and those of them that occur in training."""
+        """How near to orthogonal the labels are: all of them, and those that occur in training."""
         labels = self.arrays["labels"]
         seen = labels[data.label_counts > 0]
         return {
@@ -152,7 +155,7 @@ def _mean_rows(inputs):
 
 
 def mean_squared_cosine(vectors, seed):
-    """Of pairs among a sample of unit vectors: 0 is orthogonal, 1 / dim is random."""
+    """Mean squared cosine between vectors of a sample: 0 is orthogonal, 1 / dim is random."""
     generator = np.random.default_rng(seed)
     if len(vectors) > SAMPLE:
         vectors = vectors[generator.choice(len(vectors), SAMPLE, replace=False)]

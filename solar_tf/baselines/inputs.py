@@ -1,8 +1,8 @@
 """What baselines learn from: a preprocessed run as matrices, before any feature hashing.
 
-Rows have unit length. Their values are the run's own, or TF-IDF, or the counts that the
-dataset gives: each can be had from a run of either weighting, since IDF is a factor per
-feature and the length of a row is lost in all of them.
+Rows have unit length. Their values are the run's own, TF-IDF, or the counts that the dataset
+gives. A run of either weighting gives the other: IDF is one factor per feature, and rows are
+scaled to unit length in both.
 """
 
 import functools
@@ -17,7 +17,8 @@ from solar_tf.preprocessing import features
 from solar_tf.preprocessing.features import scale_rows
 from solar_tf.retrieval.metrics import inverse_propensity
 from solar_tf.run import records
-from solar_tf.run.directory import open_run, read_arrays
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_arrays
 from solar_tf.runtime.ragged import row_splits
 
 
@@ -68,11 +69,11 @@ def load_data(root, weighting="auto", idf_power=0.0):
         raise UserError(f"{root}: baselines need training and test rows: give preprocess.py both")
     in_order = weighting == "words"
     splits = {split: _read_split(run, split, in_order) for split in ("train", "test")}
-    label_inputs = None
+    label_inputs = test_filter = None
     if kind == "text" and run.paths.label_titles.exists():
         titles = run.paths.label_titles.read_text(encoding="utf-8").split("\n")[:-1]
         words = Vocabulary.load(run.paths.vocabulary).sequences(titles)
-        label_inputs = _matrix(*_ones(*words) if in_order else bags(*words), num_features)
+        label_inputs = _matrix(num_features, *(words if in_order else bags(*words)))
     if kind != "dense" and not in_order:
         want_tfidf = weighting == "tfidf" or (weighting == "auto" and kind == "text")
         have_power = config.idf_power if config.weighting == "tfidf" else 0
@@ -87,6 +88,9 @@ def load_data(root, weighting="auto", idf_power=0.0):
     for inputs in (*(split.inputs for split in splits.values()), label_inputs):
         if inputs is not None and not in_order:
             scale_rows(inputs)
+    if run.paths.test_filter.exists():
+        arrays = read_arrays(run.paths.test_filter, "preprocess.py")
+        test_filter = arrays["splits"], arrays["labels"]
     return Data(
         dataset["name"],
         kind,
@@ -96,7 +100,7 @@ def load_data(root, weighting="auto", idf_power=0.0):
         splits["test"],
         tuple(dataset["propensity"]),
         label_inputs,
-        _read_filter(run),
+        test_filter,
     )
 
 
@@ -109,13 +113,10 @@ def csr_arrays(matrix):
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
 
 
-def _matrix(splits, columns, values, width):
-    shape = len(splits) - 1, width
-    return sp.csr_matrix((values.astype(np.float32), columns, splits), shape)
-
-
-def _ones(splits, columns):
-    return splits, columns, np.ones(len(columns), np.float32)
+def _matrix(width, splits, columns, values=None):
+    """CSR [n, width]; of ones, if there are no values."""
+    values = np.ones(len(columns)) if values is None else values
+    return sp.csr_matrix((values.astype(np.float32), columns, splits), (len(splits) - 1, width))
 
 
 def _read_split(run, split, in_order=False):
@@ -129,32 +130,21 @@ def _read_split(run, split, in_order=False):
             "make a new run with preprocess.py"
         )
 
-    def joined(splits, columns, values, width):
+    def joined(width, splits, *names):
         counts = np.concatenate([np.diff(piece[splits]) for piece in pieces])
-        splits = row_splits(counts)
-        columns = np.concatenate([piece[columns] for piece in pieces])
-        if values is None:
-            return _matrix(*_ones(splits, columns), width)
-        values = np.concatenate([piece[values] for piece in pieces])
-        return _matrix(splits, columns, values, width)
+        arrays = (np.concatenate([piece[name] for piece in pieces]) for name in names)
+        return _matrix(width, row_splits(counts), *arrays)
 
-    labels = joined("label_splits", "labels", None, run.dataset["num_labels"])
+    labels = joined(run.dataset["num_labels"], "label_splits", "labels")
     num_features = run.dataset["num_features"]
     if run.dataset["kind"] == "dense":
         files = [run.paths.inputs(split, shard) for shard in shards]
         inputs = np.concatenate([_read_dense(file, num_features) for file in files])
     elif in_order:
-        inputs = joined("word_splits", "words", None, num_features)
+        inputs = joined(num_features, "word_splits", "words")
     else:
-        inputs = joined("feature_splits", "features", "values", num_features)
+        inputs = joined(num_features, "feature_splits", "features", "values")
     return Split(inputs, labels)
-
-
-def _read_filter(run):
-    if not run.paths.test_filter.exists():
-        return None
-    arrays = read_arrays(run.paths.test_filter, "preprocess.py")
-    return arrays["splits"], arrays["labels"]
 
 
 def _read_dense(path, dim):

@@ -1,6 +1,5 @@
 """What every baseline offers: settings, fit, predict, save and load; parts that survive a kill."""
 
-import contextlib
 import dataclasses
 import math
 import os
@@ -17,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from solar_tf.config import PlainSettings
 from solar_tf.errors import UserError
-from solar_tf.run.directory import read_arrays, read_json, write_arrays, write_json
+from solar_tf.run.files import read_arrays, read_json, write_arrays, write_json
 from solar_tf.runtime.console import progress
 
 COMMAND = "solar baseline"
@@ -27,7 +26,7 @@ CORES = len(os.sched_getaffinity(0))
 def setting(default, source, text, choices=None, least=None):
     """A field of a baseline's settings; `source` says where its default comes from.
 
-    Numbers are above 0 unless `least` allows more.
+    Numbers must be above 0, or at least `least` if that is given.
     """
     metadata = {"source": source, "help": text, "choices": choices, "least": least}
     return dataclasses.field(default=default, metadata=metadata)
@@ -47,11 +46,11 @@ class Settings(PlainSettings):
     idf_power: float = setting(
         0.0,
         "ours",
-        "power of the IDF in tfidf: above 1, frequent words fade further; 0: that of the run, so "
+        "power of the IDF in tfidf: above 1, frequent words fade further; 0: the run's power, so "
         "that SOLAR and its baselines have the same features",
         least=0,
     )
-    seed: int = setting(0, "ours", "of everything random", least=0)
+    seed: int = setting(0, "ours", "seed of all random choices", least=0)
 
     def __post_init__(self):
         hints = typing.get_type_hints(type(self))
@@ -74,11 +73,12 @@ class Settings(PlainSettings):
 
 
 class Baseline:
-    """A ranker of labels. `arrays`, by name, are all that a fitted one knows."""
+    """A ranker of labels. A fitted one is its `arrays`, by name."""
 
     title = None  # as tables show it
     Settings = Settings
     presets = {}  # settings by name, where the defaults are not for every size of data
+    settings_file = "settings.json"
 
     def __init__(self, settings=None):
         self.settings = settings or self.Settings()
@@ -96,20 +96,20 @@ class Baseline:
         raise NotImplementedError
 
     def facts(self, data):
-        """What a fitted baseline tells of itself beside its metrics: numbers by name."""
+        """Numbers by name that a fitted baseline reports beside its metrics."""
         return {}
 
     def save(self, folder):
-        """Write plain .npy files and settings.json into an empty folder."""
+        """Write plain .npy files and the settings into a folder."""
         for name, array in self.arrays.items():
             np.save(Path(folder) / f"{name}.npy", array, allow_pickle=False)
-        write_json(Path(folder) / "settings.json", self.settings.to_dict())
+        write_json(Path(folder) / self.settings_file, self.settings.to_dict())
 
     @classmethod
     def load(cls, folder):
         """A fitted baseline from what `save` wrote."""
         folder = Path(folder)
-        content = read_json(folder / "settings.json")
+        content = read_json(folder / cls.settings_file)
         if content is None:
             raise UserError(f"{folder}: no model here: run {COMMAND} again")
         baseline = cls(cls.Settings.from_dict(content))
@@ -151,19 +151,15 @@ class Parts:
 
         The threads are daemons: a process that is told to end does not wait for their parts.
         """
-        todo, done = queue.SimpleQueue(), queue.SimpleQueue()
-        for i in range(count):
-            todo.put(i)
+        todo, done = iter(range(count)), queue.SimpleQueue()
 
         def work():
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    i = todo.get_nowait()
-                    try:
-                        done.put((i, self.get(f"{what}_{i:03d}", lambda i=i: make(i)), None))
-                    except BaseException as error:
-                        done.put((i, None, error))
-                        return
+            for i in todo:  # shared by the threads: each number goes to one of them
+                try:
+                    done.put((i, self.get(f"{what}_{i:03d}", lambda i=i: make(i)), None))
+                except BaseException as error:
+                    done.put((i, None, error))
+                    return
 
         parts = [None] * count
         with (
@@ -175,9 +171,7 @@ class Parts:
             for _ in range(count):
                 i, parts[i], error = done.get()
                 if error:
-                    while not todo.empty():  # one failure is enough
-                        with contextlib.suppress(queue.Empty):
-                            todo.get_nowait()
+                    list(todo)  # start no other part
                     raise error
                 bar.update()
         return parts
@@ -186,6 +180,24 @@ class Parts:
 def spent_seconds(folder):
     """Seconds of a fit up to its last finished part."""
     return (read_json(Path(folder) / "clock.json") or {"seconds": 0.0})["seconds"]
+
+
+def empty_ranking(num_queries, k, score=0):
+    """A ranking that holds nothing yet: ids int32 [n, k] of -1, scores float32 [n, k]."""
+    shape = num_queries, k
+    return np.full(shape, -1, np.int32), np.full(shape, score, np.float32)
+
+
+def rank_in_threads(kernel, num_queries, k, *arguments, rows_per_task=256):
+    """Fill a ranking by `kernel(start, stop, *arguments, ids, scores)` for slices of all queries.
+
+    Returns ids, scores and what the kernel returned for each slice.
+    """
+    ids, scores = empty_ranking(num_queries, k)
+    returned = in_threads(
+        lambda start, stop: kernel(start, stop, *arguments, ids, scores), num_queries, rows_per_task
+    )
+    return ids, scores, returned
 
 
 def in_threads(function, num_rows, rows_per_task=256):

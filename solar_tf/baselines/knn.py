@@ -1,8 +1,8 @@
-"""The labels of the nearest training rows, by the cosine of the inputs: what needs no learning.
+"""kNN: the labels of the nearest training rows, by the cosine of the inputs. Nothing is learned.
 
-Not one of the paper's competitors. It tells how much of a dataset is a matter of like inputs having
-like labels, which the learned methods have to beat (docs/books.md). The search is exact: over an
-inverted index of the rows' features, or products with all rows where these are dense.
+Not one of the paper's competitors, but a floor for them: similar inputs often have similar labels
+(docs/books.md). The search is exact: over an inverted index of the rows' features, or by products
+with all rows where these are dense.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,7 @@ import scipy.sparse as sp
 from solar_tf.baselines.dense_search import best_by_product
 from solar_tf.baselines.inputs import csr_arrays
 from solar_tf.baselines.interface import Baseline, Settings, setting
-from solar_tf.baselines.postings import make_postings, search_postings
-from solar_tf.baselines.votes import rank_by_votes
+from solar_tf.baselines.sparse_search import make_postings, rank_by_votes, search_postings
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
 from solar_tf.baselines.inputs import csr_arrays
-from solar_tf.baselines.interface import COMMAND, Baseline, Parts, Settings, in_threads, setting
+from solar_tf.baselines.interface import Baseline, Parts, Settings, rank_in_threads, setting
 from solar_tf.errors import UserError
-from solar_tf.run.directory import atomic_folder, atomic_write, read_json, write_json
+from solar_tf.run.files import atomic_folder, atomic_write
 from solar_tf.runtime.console import progress
-
-ROWS_PER_WRITE = 10_000
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class ParabelSettings(Settings):
 class Parabel(Baseline):
     title = "Parabel"
     Settings = ParabelSettings
+    settings_file = "parabel.json"  # omikuji has a settings.json of its own
 
     def fit(self, data, folder):
         folder = Path(folder)
@@ -72,10 +72,8 @@ class Parabel(Baseline):
 
     def predict(self, inputs, k):
         splits, columns, values = csr_arrays(inputs)
-        ids = np.full((len(splits) - 1, k), -1, np.int32)
-        scores = np.zeros((len(splits) - 1, k), np.float32)
 
-        def ask(start, stop):
+        def ask(start, stop, ids, scores):
             for row in range(start, stop):
                 part = slice(splits[row], splits[row + 1])
                 pairs = list(zip(columns[part].tolist(), values[part].tolist(), strict=True))
@@ -84,20 +82,16 @@ class Parabel(Baseline):
                     found.sort(key=lambda pair: (-pair[1], pair[0]))
                     ids[row, : len(found)], scores[row, : len(found)] = zip(*found, strict=True)
 
-        in_threads(ask, len(ids), 64)
-        return ids, scores
+        return rank_in_threads(ask, len(splits) - 1, k, rows_per_task=64)[:2]
 
     def save(self, folder):
         with _quiet(os.devnull):
             self.model.save(str(folder))
-        write_json(Path(folder) / "parabel.json", self.settings.to_dict())
+        super().save(folder)
 
     @classmethod
     def load(cls, folder):
-        content = read_json(Path(folder) / "parabel.json")
-        if content is None:
-            raise UserError(f"{folder}: no model here: run {COMMAND} again")
-        baseline = cls(cls.Settings.from_dict(content))
+        baseline = super().load(folder)
         baseline.model = _load(folder)
         return baseline
 
@@ -127,29 +121,14 @@ def _load_forest(trees, folder):
 
 def _write_rows(path, split, num_features):
     """The XML-Repo's text format: a header, then `label,label feature:value ...` a row."""
-    splits, columns, values = csr_arrays(split.inputs)
-    label_splits, labels = split.labels.indptr, split.labels.indices
-    with atomic_write(path, "w") as file, progress(len(split), "writing rows", "row") as bar:
-        useful = (np.diff(splits) > 0) & (np.diff(label_splits) > 0)
-        file.write(f"{useful.sum()} {num_features} {split.labels.shape[1]}\n")
-        for start in range(0, len(split), ROWS_PER_WRITE):
-            stop = min(start + ROWS_PER_WRITE, len(split))
-            pairs = slice(splits[start], splits[stop])
-            words = [
-                f"{column}:{value:.6g}"
-                for column, value in zip(
-                    columns[pairs].tolist(), values[pairs].tolist(), strict=True
-                )
-            ]
-            names = list(map(str, labels[label_splits[start] : label_splits[stop]].tolist()))
-            at = (splits[start : stop + 1] - splits[start]).tolist()
-            label_at = (label_splits[start : stop + 1] - label_splits[start]).tolist()
-            for i in range(stop - start):
-                if not useful[start + i]:
-                    continue  # omikuji refuses a row without features; neither kind teaches
-                row_labels = ",".join(names[label_at[i] : label_at[i + 1]])
-                file.write(f"{row_labels} {' '.join(words[at[i] : at[i + 1]])}\n")
-            bar.update(stop - start)
+    from sklearn.datasets import dump_svmlight_file
+
+    inputs, labels = sp.csr_matrix(split.inputs), split.labels
+    # omikuji refuses a row without features; neither kind teaches anything.
+    useful = (np.diff(inputs.indptr) > 0) & (np.diff(labels.indptr) > 0)
+    with atomic_write(path, "wb") as file:
+        file.write(f"{useful.sum()} {num_features} {labels.shape[1]}\n".encode())
+        dump_svmlight_file(inputs[useful], labels[useful], file, multilabel=True)
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """PfastreXML (Jain, Prabhu and Varma, KDD 2016): propensity-scored trees, re-ranked.
 
 An ensemble of FastXML trees whose labels weigh 1 / p_l, the inverse of their propensity of
-being noticed; then tail labels get their due from a generative classifier, the distance to the
-mean of a label's rows. Cost: T trees of O(nnz log n); a query visits T leaves and re-ranks
+being noticed; then a generative classifier, the distance to the mean of a label's rows, raises
+tail labels. Cost: T trees of O(nnz log n); a query visits T leaves and re-ranks
 their labels, at most T * leaf_labels of them, whatever N and n are.
 """
 
@@ -10,20 +10,24 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from solar_tf.baselines.inputs import csr_arrays
-from solar_tf.baselines.interface import Baseline, Parts, Settings, in_threads, setting
-from solar_tf.baselines.trees import find_leaves, grow_tree
-from solar_tf.baselines.votes import best_labels
+from solar_tf.baselines.interface import (
+    Baseline,
+    Parts,
+    Settings,
+    in_threads,
+    rank_in_threads,
+    setting,
+)
+from solar_tf.baselines.kernels.ranking import add_list, best_labels
+from solar_tf.baselines.kernels.trees import find_leaves, grow_tree
+from solar_tf.runtime.compiled import compiled
+from solar_tf.runtime.ragged import row_splits
 
-TREE = (
-    "children", "biases", "weight_splits", "weight_columns", "weight_values",
-    "leaf_splits", "leaf_labels", "leaf_scores",
-)  # fmt: skip
-LABELS_PER_PRODUCT = 50_000  # bounds what computing the labels' means holds at a time
-
-compiled = njit(nogil=True, cache=True, error_model="numpy")
+NODES = ("children", "biases", "weight_splits", "weight_columns", "weight_values")
+LEAVES = ("leaf_splits", "leaf_labels", "leaf_scores")
+MEANS = ("mean_splits", "mean_columns", "mean_values", "mean_squares")
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,9 @@ class PfastreXMLSettings(Settings):
     max_leaf: int = setting(10, "PfastreXML's paper", "most rows of a leaf")
     leaf_labels: int = setting(100, "PfastreXML's program", "labels kept in a leaf")
     max_depth: int = setting(
-        64, "ours", "of a tree; bounds the cost of splits that part one row at a time"
+        64,
+        "ours",
+        "greatest depth of a tree; bounds the cost of splits that part single rows",
     )
     cost: float = setting(1.0, "PfastreXML's program", "C of the separators' log loss")
     bias: float = setting(1.0, "PfastreXML's program", "constant feature of the separators")
@@ -61,39 +67,25 @@ class PfastreXML(Baseline):
                 *rows, data.num_features, label_splits, labels, weights, s.seed * 10_007 + i,
                 s.max_leaf, s.leaf_labels, s.max_depth, s.cost, s.bias, s.passes, s.tolerance,
             )  # fmt: skip
-            return dict(zip(TREE, grown, strict=True))
+            return dict(zip(NODES + LEAVES, grown, strict=True))
 
         trees = parts.ensemble(s.num_trees, "tree", tree)
         self.arrays = _join(trees) | parts.get("means", lambda: label_means(data))
 
     def predict(self, inputs, k):
-        splits, columns, values = csr_arrays(inputs)
-        model, num_trees = self.arrays, len(self.arrays["roots"])
-        num_rows, num_features = inputs.shape
+        s, num_rows, num_trees = self.settings, inputs.shape[0], len(self.arrays["roots"])
+        rows = *csr_arrays(inputs), inputs.shape[1]
+        nodes, labels, means = (
+            [self.arrays[name] for name in names] for names in (("roots", *NODES), LEAVES, MEANS)
+        )
         leaves = np.empty((num_trees, num_rows), np.int64)
-
-        def descend(start, stop):
-            dense = np.zeros(num_features, np.float32)
-            for tree in range(start, stop):
-                find_leaves(
-                    splits, columns, values, model["roots"][tree],
-                    *(model[name] for name in TREE[:5]), dense, leaves[tree],
-                )  # fmt: skip
-
-        in_threads(descend, num_trees, max(1, num_trees // 8))
-        ids = np.full((num_rows, k), -1, np.int32)
-        scores = np.zeros((num_rows, k), np.float32)
-        names = ("mean_splits", "mean_columns", "mean_values", "mean_squares")
-
-        def rank(start, stop):
-            rank_leaves(
-                start, stop, leaves, *(model[name] for name in TREE[5:]), splits, columns, values,
-                num_features, *(model[name] for name in names),
-                self.settings.alpha, self.settings.gamma, ids, scores,
-            )  # fmt: skip
-
-        in_threads(rank, num_rows)
-        return ids, scores
+        in_threads(
+            lambda first, last: find_leaves(first, last, *rows, *nodes, leaves),
+            num_trees,
+            max(1, num_trees // 8),
+        )
+        arguments = leaves, *labels, *rows, *means, s.alpha, s.gamma
+        return rank_in_threads(rank_leaves, num_rows, k, *arguments)[:2]
 
 
 def label_means(data):
@@ -102,14 +94,9 @@ def label_means(data):
     inputs = sp.csr_matrix(data.train.inputs)
     share = sp.diags_array(1 / np.maximum(data.label_counts, 1).astype(np.float32))
     members = sp.csr_matrix(share @ members)
-    starts = range(0, data.num_labels, LABELS_PER_PRODUCT)
-    means = sp.vstack([members[at : at + LABELS_PER_PRODUCT] @ inputs for at in starts], "csr")
-    splits, columns, values = csr_arrays(means)
+    means = members @ inputs
     squares = np.asarray(means.multiply(means).sum(axis=1), np.float32).ravel()
-    return {
-        "mean_splits": splits, "mean_columns": columns, "mean_values": values,
-        "mean_squares": squares,
-    }  # fmt: skip
+    return dict(zip(MEANS, (*csr_arrays(means), squares), strict=True))
 
 
 def _join(trees):
@@ -117,15 +104,14 @@ def _join(trees):
     sizes = [len(tree["biases"]) for tree in trees]
     roots = np.cumsum([0, *sizes[:-1]])
     joined = {"roots": roots}
-    for name in TREE:
+    for name in NODES + LEAVES:
         arrays = [tree[name] for tree in trees]
         if name == "children":
             arrays = [np.where(a < 0, a, a + r) for a, r in zip(arrays, roots, strict=True)]
-        elif name.endswith("splits"):
-            firsts = np.cumsum([0, *(array[-1] for array in arrays[:-1])])
-            arrays = [a[1:] + first for a, first in zip(arrays, firsts, strict=True)]
-            arrays.insert(0, np.zeros(1, np.int64))
-        joined[name] = np.concatenate(arrays)
+        if name.endswith("splits"):
+            joined[name] = row_splits(np.concatenate([np.diff(array) for array in arrays]))
+        else:
+            joined[name] = np.concatenate(arrays)
     joined["children"] = joined["children"].astype(np.int32)
     return joined
 
@@ -142,18 +128,15 @@ def rank_leaves(
     num_trees, num_labels = len(leaves), len(mean_squares)
     sums = np.zeros(num_labels, np.float32)
     touched = np.empty(num_labels, np.int32)
-    keys = np.empty(num_labels, np.uint64)
     dense = np.zeros(num_features, np.float32)
     for q in range(start, stop):
         count = 0
         for tree in range(num_trees):
             leaf = leaves[tree, q]
-            for at in range(leaf_splits[leaf], leaf_splits[leaf + 1]):
-                label = leaf_labels[at]
-                if sums[label] == 0:
-                    touched[count] = label
-                    count += 1
-                sums[label] += leaf_scores[at]
+            part = slice(leaf_splits[leaf], leaf_splits[leaf + 1])
+            count = add_list(
+                leaf_labels[part], leaf_scores[part], np.float32(1), sums, touched, count
+            )
         square = np.float32(0)
         for at in range(splits[q], splits[q + 1]):
             dense[columns[at]] = values[at]
@@ -166,8 +149,7 @@ def rank_leaves(
             distance = max(square + mean_squares[label] - 2 * product, 0.0)
             tail = 1 / (1 + np.exp(gamma * distance))
             sums[label] = (sums[label] / num_trees) ** alpha * tail ** (1 - alpha)
-        best_labels(touched[:count], sums, keys, ids[q], scores[q])
-        for i in range(count):
-            sums[touched[i]] = 0
+        best_labels(touched[:count], sums, ids[q], scores[q])
+        sums[touched[:count]] = 0
         for at in range(splits[q], splits[q + 1]):
             dense[columns[at]] = 0

@@ -17,16 +17,12 @@ from solar_tf.baselines.inputs import load_data
 from solar_tf.baselines.interface import COMMAND, CORES, spent_seconds
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import MetricSums, filter_pairs
-from solar_tf.run.directory import (
-    atomic_folder,
-    claim,
-    open_run,
-    read_json,
-    sweep,
-    write_arrays,
-    write_json,
-)
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import atomic_folder, read_json, sweep, write_arrays, write_json
+from solar_tf.run.locks import try_lock
 from solar_tf.runtime.console import progress, say, seconds, size, table
+from solar_tf.runtime.memory import kernel_count
+from solar_tf.runtime.ragged import slice_rows
 
 QUERIES_PER_BLOCK = 2_000
 SINGLE_QUERIES = 200  # timed one at a time
@@ -37,7 +33,7 @@ def run_baseline(root, name, settings=None, save_as=None, top_labels=TOP_LABELS)
     """Do what is missing of a baseline's results in a run; returns the content of metrics.json."""
     run = open_run(root)
     folder = run.paths.baseline(save_as or name)
-    with claim(run.paths.baseline_claim(save_as or name)) as free:
+    with try_lock(run.paths.baseline_lock(save_as or name)) as free:
         if not free:
             raise UserError(f"{folder}: another process is at work here: wait for it to end")
         sweep(folder)
@@ -80,7 +76,8 @@ def _fit(baseline, data, folder):
         say(f"{baseline.title}: fitting {len(data.train):,} rows, {data.num_labels:,} labels")
         training.mkdir(parents=True, exist_ok=True)
         before, started = spent_seconds(training), time.perf_counter()
-        forget_peak_memory()
+        with contextlib.suppress(OSError):  # not permitted: the peak since the process began
+            Path("/proc/self/clear_refs").write_text("5")  # measure the peak from here on
         baseline.fit(data, training)
         spent = before + time.perf_counter() - started
         with atomic_folder(model) as temporary:
@@ -92,7 +89,7 @@ def _fit(baseline, data, folder):
 
 def _evaluate(baseline, name, data, folder, top_labels):
     k = min(top_labels, data.num_labels)
-    # What a filter removes is made up for by asking for more.
+    # Ask for more than k, since a filter removes some.
     spare = int(np.diff(data.test_filter[0]).max(initial=0)) if data.test_filter else 0
     inputs, labels, num_queries = data.test.inputs, data.test.labels, len(data.test)
     sums = MetricSums(data.inverse_propensity)
@@ -107,9 +104,7 @@ def _evaluate(baseline, name, data, folder, top_labels):
             found = baseline.predict(inputs[rows], k + spare)
             spent += time.perf_counter() - began
             if spare:
-                splits, removed = data.test_filter
-                splits = splits[rows.start : rows.stop + 1]
-                found = filter_pairs(*found, splits - splits[0], removed[splits[0] : splits[-1]])
+                found = filter_pairs(*found, *slice_rows(*data.test_filter, rows.start, rows.stop))
             ids[rows], scores[rows] = (part[:, :k] for part in found)
             block = labels[rows]
             sums.add(ids[rows], block.indptr, block.indices)
@@ -154,16 +149,9 @@ def folder_bytes(folder):
     return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 
-def forget_peak_memory():
-    """Start to measure this process's peak anew; without the right to, it counts from its start."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
 def peak_memory():
     """The most bytes that this process has had resident."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024
+    return kernel_count("self", "status", "VmHWM")
 
 
 def _report(run, result):

@@ -1,36 +1,44 @@
 """SLICE (Jain et al., WSDM 2019): linear classifiers on shortlists of near labels.
 
 Inputs are dense and of unit length; sparse ones are first projected on their leading singular
-vectors, a departure that the paper does not need because it starts from dense embeddings. A
+vectors, which is ours: the paper starts from dense embeddings. A
 label is the unit mean of its rows. Each row's nearest labels are its hard negatives; a label's
 SVM is trained on its own rows and on those. A query is scored on its nearest labels alone, by
 the SVM (discriminative) and the label's mean (generative).
 
-Cost: n searches among N labels (`search.py`: not linear in N); O(n * shortlist * dim) for all
+Cost: n searches among N labels (`dense_search`: not linear in N); O(n * shortlist * dim) for all
 SVMs together; memory n * shortlist labels, on disk.
 """
 
+import functools
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
-from solar_tf.baselines.interface import CORES, Baseline, Parts, Settings, in_threads, setting
-from solar_tf.baselines.search import choose_method, load_index, make_index
-from solar_tf.baselines.svm import dot, train_svms
-from solar_tf.baselines.votes import best_labels
-from solar_tf.preprocessing.clusters import balanced_clusters
+from solar_tf.baselines.dense_search import choose_method, load_index, make_index
+from solar_tf.baselines.interface import (
+    CORES,
+    Baseline,
+    Parts,
+    Settings,
+    in_threads,
+    rank_in_threads,
+    setting,
+)
+from solar_tf.baselines.kernels.ranking import best_labels
+from solar_tf.baselines.kernels.svm import train_svms
+from solar_tf.baselines.kernels.vectors import dot
 from solar_tf.preprocessing.features import scale_rows
+from solar_tf.preprocessing.grouping import balanced_clusters
+from solar_tf.runtime.compiled import compiled
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.ragged import row_splits
 
 PAIRS_PER_BLOCK = 20_000_000  # of a label and a row near it; bounds memory
 ROWS_PER_SEARCH = 2_000
-
-compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @dataclass(frozen=True)
@@ -50,8 +58,8 @@ class SliceSettings(Settings):
     search: str = setting(
         "auto",
         "ours",
-        "of near labels: exact; clusters, our own; hnsw, the paper's, by faiss-cpu; auto: exact "
-        "for few labels, else hnsw where faiss-cpu is installed, else clusters",
+        "how near labels are found: exact; clusters, our own; hnsw, the paper's, by faiss-cpu; "
+        "auto: exact for few labels, else hnsw where faiss-cpu is installed, else clusters",
         choices=("auto", "exact", "clusters", "hnsw"),
     )
 
@@ -78,7 +86,10 @@ class Slice(Baseline):
         # One scale for both scores: cosines become as large as the SVMs' margins are.
         lengths = np.linalg.norm(weights[data.label_counts > 0], axis=1)
         self.arrays |= {"weights": weights, "gamma": np.float32(lengths.mean())}
-        self._index = load_index(self.arrays)
+
+    @functools.cached_property
+    def index(self):
+        return load_index(self.arrays)
 
     def _dense(self, inputs):
         """Dense rows of unit length."""
@@ -135,21 +146,11 @@ class Slice(Baseline):
         return weights
 
     def predict(self, inputs, k):
-        if not hasattr(self, "_index"):
-            self._index = load_index(self.arrays)
-        rows = self._dense(inputs)
+        rows, gamma = self._dense(inputs), float(self.arrays["gamma"])
         means, owners, weights = (self.arrays[name] for name in ("means", "owners", "weights"))
-        near = self._index.search(rows, min(self.settings.shortlist, len(means)))
-        ids = np.full((len(rows), k), -1, np.int32)
-        scores = np.zeros((len(rows), k), np.float32)
-        gamma = float(self.arrays["gamma"])
-        in_threads(
-            lambda start, stop: rank_near(
-                start, stop, rows, near, means, owners, weights, gamma, ids, scores
-            ),
-            len(rows),
-        )
-        return ids, scores
+        near = self.index.search(rows, min(self.settings.shortlist, len(means)))
+        arguments = rows, near, means, owners, weights, gamma
+        return rank_in_threads(rank_near, len(rows), k, *arguments)[:2]
 
 
 def singular_vectors(data, dim, seed):
@@ -224,7 +225,6 @@ def rank_near(start, stop, rows, near, means, owners, weights, gamma, ids, score
     width = near.shape[1]
     sums = np.zeros(width, np.float32)
     labels, places = np.empty(width, np.int32), np.empty(width, np.int32)
-    keys = np.empty(width, np.uint64)
     for q in range(start, stop):
         # Ranked by their places in label order, which puts the lower label first in ties.
         found = near[q][near[q] >= 0]
@@ -239,6 +239,6 @@ def rank_near(start, stop, rows, near, means, owners, weights, gamma, ids, score
             sums[count] = 1 / (1 + np.exp(-margin)) + 1 / (1 + np.exp(-gamma * cosine))
             labels[count], places[count] = label, count
             count += 1
-        best_labels(places[:count], sums, keys, ids[q], scores[q])
+        best_labels(places[:count], sums, ids[q], scores[q])
         for i in range(min(len(ids[q]), count)):
             ids[q, i] = labels[ids[q, i]]

@@ -13,8 +13,8 @@ from solar_tf.errors import UserError
 from solar_tf.preprocessing import hashing
 from solar_tf.retrieval.encoder import Inputs
 from solar_tf.run.changes import changing, use_tuned
-from solar_tf.run.directory import atomic_folder, open_run, read_arrays
-from solar_tf.run.files import discard
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import atomic_folder, delete_folder, read_arrays
 from solar_tf.run.index import open_index
 from solar_tf.run.weights import not_finite, save_weights
 from solar_tf.runtime.console import progress
@@ -71,7 +71,7 @@ def tune(root, X, Y, epochs=EPOCHS, replay=REPLAY, learning_rate=LEARNING_RATE, 
         replayed = round(replay * (len(Y[0]) - 1))
         rows = _join([_new_rows(run, X, Y), *_old_rows(run, replayed, seed)])
         number = changes.next
-        discard(run.paths.tuned(number))
+        delete_folder(run.paths.tuned(number))
         with progress(len(chunks) * epochs * len(rows), "tuning", "row") as bar:
             for chunk in chunks:
                 weights = _tune_chunk(run, changes, chunk, rows, epochs, learning_rate, seed, bar)

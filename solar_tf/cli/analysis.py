@@ -9,7 +9,8 @@ from solar_tf.analysis.theory import findings
 from solar_tf.cli.flags import add_flags
 from solar_tf.cli.programs import program
 from solar_tf.errors import UserError
-from solar_tf.run.directory import atomic_write, open_run
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import atomic_write
 from solar_tf.runtime.console import say
 
 

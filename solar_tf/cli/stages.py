@@ -8,8 +8,7 @@ from absl import app, flags
 from solar_tf.cli import flags as shared
 from solar_tf.cli.programs import errors_explained, stop
 from solar_tf.errors import UserError
-from solar_tf.run.store import Store
-from solar_tf.run.urls import local_path, url_of
+from solar_tf.run.objects import Objects, local_path, url_of
 from solar_tf.runtime.process import end_at_once, exit_when_terminated
 
 flags.disclaim_key_flags()  # flags defined here belong to the program, whose --help shows them
@@ -88,7 +87,7 @@ def run_stage(main):
         with errors_explained():
             if "run" in flags.FLAGS:
                 if url := url_of(flags.FLAGS.run):
-                    Store(url).connect()  # a missing package is named before TensorFlow loads
+                    Objects(url).connect()  # a missing package is named before TensorFlow loads
                 flags.FLAGS.run = local_path(flags.FLAGS.run)
             main()
         end_at_once()

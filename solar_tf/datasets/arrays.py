@@ -10,8 +10,17 @@ import numpy as np
 import scipy.sparse
 
 from solar_tf.datasets.dataset import Dataset
-from solar_tf.datasets.source import ID_LIMIT, Block, Rows, Source, fail, merge_duplicates
-from solar_tf.datasets.sparse_text import MAX_WIDTH, sparse_rows
+from solar_tf.datasets.source import (
+    ID_LIMIT,
+    MAX_WIDTH,
+    Block,
+    Source,
+    fail,
+    make_rows,
+    merge_duplicates,
+    row_of_first,
+)
+from solar_tf.runtime.ragged import row_splits, slice_rows
 
 
 def as_inputs(X: Any) -> tuple[str, Any]:
@@ -57,16 +66,14 @@ def as_labels(Y: Any, num_labels: int | None = None) -> tuple[np.ndarray, np.nda
             what = f"{stated} columns, where there are {num_labels} labels"
             fail("Y", None, what, "give a column for each label")
     else:
-        rows = [_row(row, of) for row, of in enumerate(Y)]
-        splits = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        rows = [_row(row, labels) for row, labels in enumerate(Y)]
+        splits = row_splits(list(map(len, rows)))
         labels = np.concatenate([np.zeros(0, np.int64), *rows])
         stated = num_labels or int(labels.max(initial=-1)) + 1
     outside = (labels < 0) | (labels >= min(stated, ID_LIMIT))
     if outside.any():
-        row = int(np.searchsorted(splits, np.argmax(outside), side="right")) - 1
-        remedy = "number the labels from 0 up"
         what = f"label {labels[outside][0]} is not within 0 and {stated - 1}"
-        fail("Y", row, what, remedy)
+        fail("Y", row_of_first(splits, outside), what, "number the labels from 0 up")
     splits, labels, _, _ = merge_duplicates(splits, labels.astype(np.int32))
     return splits, labels, stated
 
@@ -94,20 +101,16 @@ class MemorySource(Source):
 
     def blocks(self, rows_per_block):
         for first in range(0, self.num_rows, rows_per_block):
-            rows = slice(first, min(first + rows_per_block, self.num_rows))
-            splits = self.label_splits[rows.start : rows.stop + 1]
-            labels = self.labels[splits[0] : splits[-1]]
-            parts = self.inputs[rows], splits - splits[0], labels
-            yield Block(first, rows.stop - rows.start, parts)
+            last = min(first + rows_per_block, self.num_rows)
+            labels = slice_rows(self.label_splits, self.labels, first, last)
+            yield Block(first, last - first, (self.inputs[first:last], *labels))
 
     def parse(self, block):
-        inputs, splits, labels = block.parts
-        if self.kind == "text":
-            return Rows(splits, labels, texts=inputs)
-        if self.kind == "dense":
-            return Rows(splits, labels, dense=inputs)
-        features = inputs.indptr.astype(np.int64), inputs.indices, inputs.data
-        return sparse_rows(self.path, block.first_row, splits, labels, *features)
+        inputs, *labels = block.parts
+        if self.kind == "sparse":
+            inputs = inputs.indptr.astype(np.int64), inputs.indices, inputs.data
+        name = "texts" if self.kind == "text" else self.kind
+        return make_rows(self.path, block.first_row, *labels, **{name: inputs})
 
 
 @dataclass(frozen=True)
@@ -115,25 +118,29 @@ class MemoryDataset(Dataset):
     """A dataset of MemorySources; it has no files."""
 
     def fingerprint(self):
-        """As of files, of the content in memory."""
+        """The same as for files, but of the content in memory."""
         source = self.train
-        digest = hashlib.sha256()
         if source.kind == "text":
-            pieces = ["\0".join(source.inputs).encode("utf-8", "surrogatepass")]
+            inputs = [_joined(source.inputs)]
         elif source.kind == "sparse":
-            pieces = [source.inputs.indptr, source.inputs.indices, source.inputs.data]
+            inputs = [source.inputs.indptr, source.inputs.indices, source.inputs.data]
         else:
-            pieces = [source.inputs]
-        pieces += [source.label_splits, source.labels]
-        pieces.append("\0".join(self.label_titles or ()).encode("utf-8", "surrogatepass"))
-        size = 0
-        for piece in pieces:
-            view = memoryview(
-                np.ascontiguousarray(piece) if not isinstance(piece, bytes) else piece
-            )
+            inputs = [source.inputs]
+        digest, size = hashlib.sha256(), 0
+        for piece in (
+            *inputs,
+            source.label_splits,
+            source.labels,
+            _joined(self.label_titles or ()),
+        ):
+            view = memoryview(piece if isinstance(piece, bytes) else np.ascontiguousarray(piece))
             size += view.nbytes
             digest.update(view)
         return {"train": {"name": self.name, "bytes": size, "sha256": digest.hexdigest()}}
+
+
+def _joined(texts):
+    return "\0".join(texts).encode("utf-8", "surrogatepass")
 
 
 def open_arrays(X: Any, Y: Any, label_titles: Sequence[str] | None = None) -> MemoryDataset:

@@ -1,11 +1,12 @@
 """Numba kernels that parse rows of numbers from bytes.
 
 Imported only where such rows are parsed, since importing numba takes half a second.
-A kernel returns an error code and the place of the error; `number_text` words them.
+A kernel returns an error code and the place of the error; `number_text` makes the messages.
 """
 
-import numba
 import numpy as np
+
+from solar_tf.runtime.compiled import compiled
 
 OK, BAD_LABEL, LABEL_RANGE, BAD_FEATURE, FEATURE_RANGE, BAD_VALUE, ROW_WIDTH = range(7)
 
@@ -18,17 +19,17 @@ MIN_POWER, MAX_POWER = -60, 39
 POWERS = np.array([float(f"1e{k}") for k in range(MIN_POWER, MAX_POWER)])
 
 
-@numba.njit(cache=True, inline="always")
+@compiled
 def _is_digit(byte):
     return ZERO <= byte <= NINE
 
 
-@numba.njit(cache=True, inline="always")
+@compiled
 def _is_blank(byte):
     return byte in (SPACE, TAB)
 
 
-@numba.njit(cache=True)
+@compiled
 def _integer(data, at):
     """The number that starts at `at`, no more than 2^31, and where it ends."""
     value = 0
@@ -38,7 +39,7 @@ def _integer(data, at):
     return value, at
 
 
-@numba.njit(cache=True)
+@compiled
 def _number(data, at):
     """The float32 that starts at `at`, where it ends (-1: no number), and whether it is certain.
 
@@ -80,7 +81,7 @@ def _number(data, at):
     return -low if negative else low, at, low == high and np.isfinite(high)
 
 
-@numba.njit(cache=True)
+@compiled
 def _labels(data, at, max_labels, labels, count):
     """Read `l,l,l` up to a blank or the line's end. Returns error, place, number of labels.
 
@@ -105,7 +106,7 @@ def _labels(data, at, max_labels, labels, count):
     return OK, at, count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def parse_rows(
     data, labelled, width, max_labels, max_features,
     label_splits, labels, feature_splits, features, values, doubtful,

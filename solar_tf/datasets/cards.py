@@ -43,7 +43,7 @@ class Card:
 
     @property
     def source(self):
-        """Where the dataset can be had."""
+        """Where to get the dataset."""
         if "unpublished" in self.content:
             return "not published"
         return self.content.get("url") or self.content.get("built_by") or "its source"
@@ -80,7 +80,7 @@ class Card:
         return {role: self.file(role) for role in roles}
 
     def verify(self):
-        """Compare all files that have a sha256 with it; the first that differs is a UserError."""
+        """Compare all files with their sha256, if they have one; a difference is a UserError."""
         for name, expected in self._entry("sha256").items():
             path = self._existing(name)
             if sha256(path) != expected:
@@ -101,13 +101,10 @@ class Card:
     def _mistake(self, what):
         return UserError(f"{self.folder / 'card.json'}: {what}: correct the card")
 
-    def _where(self):
-        return f"get the dataset {self.name} from {self.source}"
-
     def _existing(self, names):
         """A file in the card's folder, or in the dataset's place in another.
 
-        `names` is its name, or a list of those that it goes by.
+        `names` is its name, or a list of alternative names.
         """
         names = names if isinstance(names, list) and names else [names]
         folders = [self.folder, *(folder / self.name for folder in FOLDERS)]
@@ -116,8 +113,8 @@ class Card:
             if path.is_file():
                 return path
         raise UserError(
-            f"{places[0]}: no such file: {self._where()}, put its files there or into "
-            f"$SOLAR_DATA/{self.name}/, or name them with --train and --test"
+            f"{places[0]}: no such file: get the dataset {self.name} from {self.source}, put its "
+            f"files there or into $SOLAR_DATA/{self.name}/, or name them with --train and --test"
         )
 
     def _inside(self, folder, name):

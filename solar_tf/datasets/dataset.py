@@ -1,16 +1,21 @@
 """A dataset: its training and test rows, the titles of its labels, and what its card says."""
 
 import os
+import re
 from dataclasses import dataclass
 
-from solar_tf.datasets import filters
+import numpy as np
+
 from solar_tf.datasets.cards import PROPENSITY_DEFAULT, load_card, sha256
 from solar_tf.datasets.formats import open_source
-from solar_tf.datasets.source import Source, fail
+from solar_tf.datasets.source import Source, fail, group_pairs
+from solar_tf.datasets.streams import block_bytes, line_blocks
 from solar_tf.datasets.titles import read_label_titles
 from solar_tf.errors import UserError
 
-PRESET = "debian"  # of data without a card: small catalogues
+PRESET = "debian"  # for data without a card: small catalogues
+FILTER = "filter_labels_test.txt"  # the XML-Repo's name for it, beside the test rows
+_PAIRS = re.compile(rb"(?:[ \t]*[0-9]{1,10}[ \t]+[0-9]{1,10}[ \t]*\n)*+")
 
 
 @dataclass(frozen=True)
@@ -93,35 +98,47 @@ def open_files(
     num_labels = len(titles) if titles else None
     train = open_source(train, format, label_path=train_labels, num_labels=num_labels)
     if test:
-        test = open_source(
-            test,
-            format,
-            label_path=test_labels,
-            num_features=train.num_features,
-            num_labels=num_labels or train.num_labels,
-        )
+        num_labels = num_labels or train.num_labels
+        expected = {"num_features": train.num_features, "num_labels": num_labels}
+        test = open_source(test, format, label_path=test_labels, **expected)
         if test.kind != train.kind:
             fail(test.path, None, f"{test.kind} rows, where training has {train.kind} ones",
                  "give files of the same dataset")  # fmt: skip
-    if name is None:
-        name = os.path.basename(train.path).split(".")[0]
-    return Dataset(
-        name,
-        train,
-        test or None,
-        titles,
-        labels and os.fspath(labels),
-        _filter_path(filter, test),
-        propensity,
-        preset,
-    )
+    name = name or os.path.basename(train.path).split(".")[0]
+    label_path, filter = labels and os.fspath(labels), _filter_path(filter, test)
+    return Dataset(name, train, test or None, titles, label_path, filter, propensity, preset)
 
 
 def _filter_path(path, test):
     """The filter that was named, or that lies beside the test rows."""
     if path is None and test:
-        beside = os.path.join(os.path.dirname(test.path), filters.NAME)
+        beside = os.path.join(os.path.dirname(test.path), FILTER)
         return beside if os.path.isfile(beside) else None
     if path and not test:
         raise UserError(f"{path}: a filter of test rows, and there are none: give them, too")
     return os.fspath(path) if path else None
+
+
+def read_label_filter(path, num_rows, num_labels):
+    """Lines `row label` of labels that are not evaluated for a row, as CSR.
+
+    In the XML-Repo's datasets with label features, a query can be one of the labels itself.
+    Returns splits int64 [num_rows + 1] and labels int32, sorted in each row.
+    """
+    path, pieces = str(path), []
+    for block in line_blocks(path, 100_000):
+        data = block_bytes(path, block)
+        good = _PAIRS.match(data).end()
+        if good < len(data):
+            line = block.first_row + data.count(b"\n", 0, good) + 1
+            fail(path, line, "not `row label`", "write two numbers from 0 up")
+        pairs = np.fromstring(data, np.int64, sep=" ").reshape(-1, 2)
+        beyond = (pairs >= (num_rows, num_labels)).any(axis=1)
+        if beyond.any():
+            at = int(np.argmax(beyond))
+            row, label = pairs[at]
+            what = f"row {row}, label {label} is beyond {num_rows} rows, {num_labels} labels"
+            remedy = "give the filter of these test rows, or --filter= for none"
+            fail(path, block.first_row + at + 1, what, remedy)
+        pieces.append(pairs)
+    return group_pairs(*np.concatenate(pieces).T, num_rows)

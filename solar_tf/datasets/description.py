@@ -115,15 +115,11 @@ def text_plot(frequencies):
 
 def save_plot(path, name, frequencies):
     """The same as a picture, in the format that the path's ending names."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise UserError("--plot needs matplotlib: pip install matplotlib, or go without it")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
     counts = frequencies.counts[frequencies.counts > 0]
-    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    figure = Figure((6, 4), layout="constrained")
+    axes = figure.subplots()
     axes.loglog(np.arange(1, len(counts) + 1), counts)
     axes.set(xlabel="rank of the label", ylabel="training rows with it", title=name)
     axes.grid(True, alpha=0.3)
@@ -131,8 +127,6 @@ def save_plot(path, name, frequencies):
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be written ({error}): choose another --plot")
-    finally:
-        pyplot.close(figure)
 
 
 def compare(card, dataset, splits):
@@ -149,7 +143,7 @@ def compare(card, dataset, splits):
     counts = card.counts
     for name, found in _found(dataset, splits).items():
         shown = f"{found:,}" if isinstance(found, int) else f"{found:,.2f}"
-        # A card's features are those of its bag of words: other words are no difference.
+        # A card counts the features of a bag of words, which titles need not have.
         comparable = name in counts and not (name == "features" and dataset.kind == "text")
         fits = abs(counts[name] - found) <= ROUNDING if comparable else None
         rows.append((name.replace("_", " "), _number(counts.get(name)), shown, fits))
@@ -158,7 +152,7 @@ def compare(card, dataset, splits):
 
 
 def _found(dataset, splits):
-    """What the files have of the counts of a card."""
+    """The counts of a card, as found in the files."""
     parts = splits.values()
     num_rows = sum(part.num_rows for part in parts)
     found = {

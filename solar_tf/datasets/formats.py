@@ -4,12 +4,11 @@ import os
 import re
 from dataclasses import replace
 
-from solar_tf.datasets.json_titles import JsonContentSource, JsonTitlesSource
 from solar_tf.datasets.matrices import NPY, ZIP, PairSource
+from solar_tf.datasets.number_text import DenseTextSource, SvmlightSource, XmlRepoSource
 from solar_tf.datasets.source import fail
-from solar_tf.datasets.sparse_text import DenseTextSource, SvmlightSource, XmlRepoSource
 from solar_tf.datasets.streams import head
-from solar_tf.datasets.titles import TitlesSource
+from solar_tf.datasets.titles import JsonContentSource, JsonTitlesSource, TitlesSource
 from solar_tf.errors import UserError
 
 FORMATS = {
@@ -48,10 +47,10 @@ def detect_format(path, start):
 def open_source(path, format="auto", *, label_path=None, num_features=None, num_labels=None):
     """Open one split of a dataset.
 
-    `format` is one of FORMATS; "auto" goes by the content. `label_path` is the file of labels
-    where they have one of their own; under the usual names it is found. `num_features` and
-    `num_labels` are what the caller expects: limits where the file states none, such as the
-    number of label titles; a file that states another number is refused.
+    `format` is one of FORMATS; "auto" goes by the content. `label_path` is the file of labels,
+    if they have one of their own; under the usual names it is found. `num_features` and
+    `num_labels` are expected numbers, such as the number of label titles: limits if the file
+    states none; a file that states another number is refused.
     """
     if format not in ("auto", *FORMATS):
         raise UserError(f"unknown format {format!r}: choose auto or one of {', '.join(FORMATS)}")

@@ -12,17 +12,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from solar_tf.datasets.number_text import NumberLines, counted_blocks, read_header
+from solar_tf.datasets.number_text import NumberLines, check_width, counted_blocks, read_header
 from solar_tf.datasets.source import (
     ID_LIMIT,
+    MAX_WIDTH,
     Block,
-    Rows,
     Source,
     fail,
-    merge_duplicates,
+    make_rows,
     row_of_first,
 )
-from solar_tf.datasets.sparse_text import MAX_WIDTH, sparse_rows
 from solar_tf.datasets.streams import head
 from solar_tf.errors import UserError
 
@@ -32,14 +31,14 @@ ZIP, NPY = b"PK\x03\x04", b"\x93NUMPY"
 
 @dataclass(frozen=True)
 class Matrix:
-    """A file with a matrix, or its rows one after another."""
+    """A file with a matrix, read in blocks of rows."""
 
     path: str
     num_rows: int
     num_columns: int
     things: str  # what the columns are: "features" or "labels"
+    is_dense: bool = False
 
-    is_dense: ClassVar[bool] = False
     header_lines: ClassVar[int] = 0  # row i is line i + 1 + header_lines
 
     def blocks(self, rows_per_block):
@@ -54,45 +53,36 @@ class Matrix:
 
 
 class TextMatrix(Matrix):
-    """A header `rows columns`, then lines `column:value ...`."""
+    """A header `rows columns`, then lines `column:value ...`, or dense lines `value value ...`.
+
+    The paper's Wiki-500K and Amazon-670K are `trn_ft_mat_dense.txt` beside `trn_lbl_mat.txt`.
+    """
 
     header_lines = 1
 
     @classmethod
     def open(cls, path, things):
-        return cls(path, *read_header(path, ("rows", things)), things)
+        num_rows, num_columns = read_header(path, ("rows", things))
+        _, _, rows = head(path).partition(b"\n")
+        first = rows.lstrip().partition(b"\n")[0]
+        is_dense = things == "features" and bool(first) and b":" not in first
+        if is_dense:
+            check_width(path, num_columns, "write them as `column:value`")
+        return cls(path, num_rows, num_columns, things, is_dense)
 
     def blocks(self, rows_per_block):
         return counted_blocks(self.path, self.num_rows, rows_per_block)
 
     def parse(self, block):
-        limit = self.num_columns
-        lines = NumberLines(self.path, max_features=limit, labelled=False, things=self.things)
-        return lines.parse(block)[2:]
-
-
-class DenseTextMatrix(TextMatrix):
-    """A header `rows columns`, then lines `value value ...`: the Wiki-500K and Amazon-670K of
-    the paper, as `trn_ft_mat_dense.txt` beside `trn_lbl_mat.txt`."""
-
-    is_dense = True
-
-    @classmethod
-    def open(cls, path, things):
-        matrix = super().open(path, things)
-        if matrix.num_columns > MAX_WIDTH:
-            what = f"dense rows of {matrix.num_columns} values, more than {MAX_WIDTH}"
-            fail(path, 1, what, "write them as `column:value`")
-        return matrix
-
-    def parse(self, block):
-        lines = NumberLines(self.path, labelled=False, width=self.num_columns)
-        return lines.parse(block)[-1].reshape(-1, self.num_columns)
+        limits = {"width" if self.is_dense else "max_features": self.num_columns}
+        lines = NumberLines(self.path, labelled=False, things=self.things, **limits)
+        _, _, *sparse = lines.parse(block)
+        return sparse[-1].reshape(-1, self.num_columns) if self.is_dense else sparse
 
 
 @contextlib.contextmanager
 def _reading(path):
-    """Whatever the decoders of numpy and zipfile trip over is a damaged file."""
+    """Any exception of numpy's and zipfile's decoders means a damaged file."""
     try:
         yield
     except UserError:
@@ -177,12 +167,9 @@ class CsrMatrix(Matrix):
 class DenseMatrix(Matrix):
     """A two-dimensional .npy; blocks are ranges of rows, which the parsing process maps."""
 
-    is_dense = True
-
     @classmethod
     def open(cls, path, things):
-        array = _mapped(path)
-        return cls(path, *array.shape, things)
+        return cls(path, *_mapped(path).shape, things, is_dense=True)
 
     def blocks(self, rows_per_block):
         for first in range(0, self.num_rows, rows_per_block):
@@ -219,10 +206,7 @@ def open_matrix(path, things):
         return CsrMatrix.open(path, things)
     if start.startswith(NPY):
         return DenseMatrix.open(path, things)
-    _, _, rows = head(path).partition(b"\n")
-    first = rows.lstrip().partition(b"\n")[0]
-    is_dense = things == "features" and first and b":" not in first
-    return (DenseTextMatrix if is_dense else TextMatrix).open(path, things)
+    return TextMatrix.open(path, things)
 
 
 @dataclass(frozen=True)
@@ -268,12 +252,9 @@ class PairSource(Source):
         if not np.all(values > 0):
             row = block.first_row + row_of_first(splits, ~(values > 0))
             self.labels.fail(row, "a label whose value is not positive", "leave the label out")
-        if not self.features.is_dense:
-            line = block.first_row + 1 + self.features.header_lines
-            return sparse_rows(self.path, line, splits, columns, *self.features.parse(features))
-        splits, columns, _, repeats = merge_duplicates(splits, columns)
-        dense = self.features.parse(features)
-        return Rows(splits, columns, dense=dense, num_duplicate_labels=repeats)
+        line = block.first_row + 1 + self.features.header_lines
+        inputs = {self.kind: self.features.parse(features)}
+        return make_rows(self.path, line, splits, columns, **inputs)
 
 
 _LABEL_NAMES = (  # how a file of features is called, and the file of its labels

@@ -4,8 +4,9 @@ Every random number is a hash of the seed, a stream, the row and the place of th
 row i is the same whatever is made before it, beside it or after it.
 """
 
-import numba
 import numpy as np
+
+from solar_tf.runtime.compiled import compiled
 
 TRAIN, TEST, LABEL_WORDS, VECTORS = range(4)  # streams
 WORDS_PER_LABEL = 3  # words that belong to a label
@@ -20,7 +21,7 @@ SYLLABLES = len(CONSONANTS) * len(VOWELS)
 COMMA, TAB, SPACE, NEWLINE, COLON, ZERO = np.frombuffer(b",\t \n:0", np.uint8)
 
 
-@numba.njit(cache=True, inline="always")
+@compiled
 def _mix(x):
     """The finalizer of splitmix64: every bit of x reaches every bit of the result."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -28,20 +29,20 @@ def _mix(x):
     return x ^ (x >> np.uint64(31))
 
 
-@numba.njit(cache=True)
+@compiled
 def _bits(seed, stream, index, place):
     x = _mix(np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(stream))
     x = _mix(x + np.uint64(index) * np.uint64(0xD1342543DE82EF95))
     return _mix(x + np.uint64(place) * np.uint64(0x9E3779B97F4A7C15))
 
 
-@numba.njit(cache=True)
+@compiled
 def _uniform(seed, stream, index, place):
     """In [0, 1)."""
     return np.float64(_bits(seed, stream, index, place) >> np.uint64(11)) * 2.0**-53
 
 
-@numba.njit(cache=True)
+@compiled
 def _power_law(uniform, size, exponent, shift):
     """A rank below `size`, whose probability falls as (rank + shift)^-exponent, exponent < 1."""
     low, high = shift ** (1 - exponent), (size + shift) ** (1 - exponent)
@@ -49,22 +50,21 @@ def _power_law(uniform, size, exponent, shift):
     return min(max(rank, 0), size - 1)
 
 
-@numba.njit(cache=True)
+@compiled
 def _label_word(seed, label, which, num_words, exponent):
     """A word that belongs to a label; frequent words belong to many."""
     return _power_law(_uniform(seed, LABEL_WORDS, label, which), num_words, exponent, 10.0)
 
 
-@numba.njit(cache=True)
-def label_words(seed, first, num_words, exponent, splits, words):
-    """The words of the labels from `first` on: fills splits [n + 1] and words."""
-    for i in range(len(splits) - 1):
+@compiled
+def label_words(seed, first, num_words, exponent, words):
+    """The words of the labels from `first` on: fills words [n, WORDS_PER_LABEL]."""
+    for i in range(len(words)):
         for which in range(WORDS_PER_LABEL):
-            words[splits[i] + which] = _label_word(seed, first + i, which, num_words, exponent)
-        splits[i + 1] = splits[i] + WORDS_PER_LABEL
+            words[i, which] = _label_word(seed, first + i, which, num_words, exponent)
 
 
-@numba.njit(cache=True)
+@compiled
 def plant_rows(
     seed, stream, first, num_labels, num_words, labels_per_row, hidden, noise_words,
     label_exponent, word_exponent, stride,
@@ -108,10 +108,10 @@ def plant_rows(
         word_splits[i + 1] = at
 
 
-# The bytes of files. Each fills `out`, which must be long enough, and returns how far.
+# The bytes of files. Each kernel fills `out`, which must be long enough, and returns how far.
 
 
-@numba.njit(cache=True)
+@compiled
 def _put_number(out, at, number):
     end, rest = at + 1, number
     while rest >= 10:
@@ -123,7 +123,7 @@ def _put_number(out, at, number):
     return end
 
 
-@numba.njit(cache=True)
+@compiled
 def _put_word(out, at, word):
     """A word that can be spoken: 0 is `ba`, 100 `baba`; no two are the same."""
     while True:
@@ -136,23 +136,26 @@ def _put_word(out, at, word):
             return at
 
 
-@numba.njit(cache=True)
-def _put_labels(out, at, labels):
-    for i in range(len(labels)):
-        if i:
+@compiled
+def _put_labels(out, at, row, splits, labels):
+    """`label,label`; nothing where there are no labels at all."""
+    if len(splits) == 0:
+        return at
+    for i in range(splits[row], splits[row + 1]):
+        if i > splits[row]:
             out[at] = COMMA
             at += 1
         at = _put_number(out, at, labels[i])
     return at
 
 
-@numba.njit(cache=True)
+@compiled
 def put_titles(label_splits, labels, word_splits, words, out):
     """Lines `label,label<TAB>word word`; without labels at all just the words."""
     at = 0
     for i in range(len(word_splits) - 1):
         if len(label_splits):
-            at = _put_labels(out, at, labels[label_splits[i] : label_splits[i + 1]])
+            at = _put_labels(out, at, i, label_splits, labels)
             out[at] = TAB
             at += 1
         for j in range(word_splits[i], word_splits[i + 1]):
@@ -165,18 +168,24 @@ def put_titles(label_splits, labels, word_splits, words, out):
     return at
 
 
-@numba.njit(cache=True)
+@compiled
 def put_bags(label_splits, labels, word_splits, words, out):
-    """Lines `label,label word:count word:count`, the words as numbers, ascending."""
+    """Lines `label,label word:count word:count`, the words as numbers, ascending.
+
+    Without labels at all just `word:count word:count`.
+    """
     at = 0
     for i in range(len(word_splits) - 1):
-        at = _put_labels(out, at, labels[label_splits[i] : label_splits[i + 1]])
+        line = at
+        at = _put_labels(out, at, i, label_splits, labels)
         ordered = np.sort(words[word_splits[i] : word_splits[i + 1]])
         start = 0
         for j in range(1, len(ordered) + 1):
             if j == len(ordered) or ordered[j] != ordered[start]:
-                out[at] = SPACE
-                at = _put_number(out, at + 1, ordered[start])
+                if at > line:
+                    out[at] = SPACE
+                    at += 1
+                at = _put_number(out, at, ordered[start])
                 out[at] = COLON
                 at = _put_number(out, at + 1, j - start)
                 start = j
@@ -185,25 +194,7 @@ def put_bags(label_splits, labels, word_splits, words, out):
     return at
 
 
-@numba.njit(cache=True)
-def put_label_rows(label_splits, labels, out):
-    """Lines `label:1 label:1`."""
-    at = 0
-    for i in range(len(label_splits) - 1):
-        for j in range(label_splits[i], label_splits[i + 1]):
-            if j > label_splits[i]:
-                out[at] = SPACE
-                at += 1
-            at = _put_number(out, at, labels[j])
-            out[at] = COLON
-            out[at + 1] = ZERO + 1
-            at += 2
-        out[at] = NEWLINE
-        at += 1
-    return at
-
-
-@numba.njit(cache=True)
+@compiled
 def put_vectors(seed, word_splits, words, out):
     """The sum of the words' random vectors of signs, scaled to length 1: fills out [n, d]."""
     width = out.shape[1]

@@ -5,6 +5,7 @@ process parses them. So preprocessing runs in parallel whatever the format, and
 needs the memory of a few blocks whatever the size of the file.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import ClassVar, NoReturn
@@ -12,10 +13,14 @@ from typing import ClassVar, NoReturn
 import numpy as np
 
 from solar_tf.errors import UserError
-from solar_tf.runtime.ragged import row_splits
+from solar_tf.runtime.console import progress
+from solar_tf.runtime.ragged import row_numbers, row_splits
+from solar_tf.runtime.workers import run_tasks
 
 ID_LIMIT = 2**31 - 1  # labels and features are int32
-COUNT_LIMIT = 2**28  # of different labels or features: there are arrays of that length
+COUNT_LIMIT = 2**28  # number of different labels or features; arrays have that length
+MAX_WIDTH = 1 << 16  # values of a dense row; a false header must not take all memory
+ROWS_PER_BLOCK = 16_384  # one task of a worker; in stage 1, one shard of the run
 
 
 def fail(path, line, what, remedy) -> NoReturn:
@@ -33,6 +38,12 @@ def count_ids(path, ids, things):
     return np.bincount(ids)
 
 
+def add_counts(one, two):
+    """The sum of two arrays of counts, the shorter one padded with zeros."""
+    longer = max(len(one), len(two))
+    return np.pad(one, (0, longer - len(one))) + np.pad(two, (0, longer - len(two)))
+
+
 def quote(token):
     """A token of a file (str or bytes) for a message: printable, and not too long."""
     text = token.decode("utf-8", "backslashreplace") if isinstance(token, bytes) else token
@@ -43,14 +54,13 @@ def quote(token):
 class Block:
     """Consecutive rows of a source, not parsed yet.
 
-    `parts` is the source's own business: whole lines as bytes, one part per file, or
-    slices of arrays.
+    `parts` is private to the source: whole lines as bytes, one part per file, or slices of arrays.
     """
 
     first_row: int
     num_rows: int
     parts: tuple
-    share: float | None = None  # of the file that is read with it; what a progress bar needs
+    share: float | None = None  # of the file that has been read so far, for a progress bar
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,21 @@ class Rows:
         return int(np.count_nonzero(np.diff(self.feature_splits) == 0))
 
 
+def make_rows(path, first_line, label_splits, labels, *, sparse=None, texts=None, dense=None):
+    """Rows from labels (CSR) and inputs as a file has them, in any order and with duplicates.
+
+    `sparse` is (splits, features, values). `path` and `first_line` are for error messages.
+    """
+    splits, labels, _, repeats = merge_duplicates(label_splits, labels)
+    if sparse is None:
+        return Rows(splits, labels, texts, dense=dense, num_duplicate_labels=repeats)
+    *sparse, repeated_features = merge_duplicates(*sparse)
+    if repeated_features and not np.isfinite(sparse[2]).all():
+        line = first_line + row_of_first(sparse[0], ~np.isfinite(sparse[2]))
+        fail(path, line, "a repeated feature adds up to infinity", "correct the row")
+    return Rows(splits, labels, None, *sparse, None, repeats, repeated_features)
+
+
 def concatenate(pieces):
     """One Rows of a non-empty sequence of them, in order."""
 
@@ -99,7 +124,7 @@ def concatenate(pieces):
         if name == "texts":
             return [text for texts in values for text in texts]
         if name.endswith("_splits"):
-            return np.cumsum(np.concatenate([[0], *map(np.diff, values)]), dtype=np.int64)
+            return row_splits(np.concatenate([np.diff(splits) for splits in values]))
         return np.concatenate(values)
 
     pieces = list(pieces)
@@ -149,27 +174,70 @@ class Source:
         return self.num_rows or sum(block.num_rows for block in self.blocks(100_000))
 
 
+@dataclass(frozen=True)
+class Head:
+    """The first blocks of a source, otherwise like it: a sample for cost estimates."""
+
+    source: Source
+    num_blocks: int
+    num_rows = None
+
+    def blocks(self, rows_per_block):
+        return itertools.islice(self.source.blocks(rows_per_block), self.num_blocks)
+
+    def __getattr__(self, name):
+        return getattr(object.__getattribute__(self, "source"), name)
+
+
+def tracked_blocks(source, bar, before=0):
+    """The blocks of a source, which give a progress bar its total where no header states it.
+
+    `before` is the number of rows of other sources on the same bar.
+    """
+    for block in source.blocks(ROWS_PER_BLOCK):
+        if source.num_rows is None and block.share:
+            bar.total = before + round((block.first_row + block.num_rows) / block.share)
+        yield block
+
+
+def map_blocks(function, source, workers, what="reading", start=()):
+    """Yield the result of `function` for every block of a source, in order, with a progress bar.
+
+    The function returns its number of rows and the result. `start` is the workers' initializer
+    and its arguments, as `run_tasks` takes them.
+    """
+    with progress(source.num_rows, what, "row") as bar:
+        for num_rows, result in run_tasks(function, tracked_blocks(source, bar), workers, *start):
+            yield result
+            bar.update(num_rows)
+
+
 def merge_duplicates(splits, ids, values=None):
     """Sort the ids of every row; add up the values of equal ones, or drop the repeats.
 
     Takes and returns CSR arrays (splits [n + 1], ids, values or None), and the number of
-    ids that went.
+    ids that were dropped.
     """
-    num_rows = len(splits) - 1
-    rows = np.repeat(np.arange(num_rows), np.diff(splits))
+    rows = row_numbers(splits)
     keys = rows << 32 | ids
     if np.all(keys[1:] > keys[:-1]):  # nearly every file is in order
         return splits, ids, values, 0
     order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    first = np.flatnonzero(np.diff(keys[order], prepend=-1))
     if values is not None:
         with np.errstate(over="ignore"):  # a sum beyond float32 is inf, for the caller to see
             sums = np.add.reduceat(values[order], first, dtype=np.float64)
             values = sums.astype(values.dtype)
-    kept = np.bincount(rows[order][first], minlength=num_rows)
-    splits = row_splits(kept)
-    return splits, ids[order][first], values, len(ids) - len(first)
+    kept = order[first]
+    splits = row_splits(np.bincount(rows[kept], minlength=len(splits) - 1))
+    return splits, ids[kept], values, len(ids) - len(kept)
+
+
+def group_pairs(rows, ids, num_rows):
+    """Pairs (row, id) in any order as CSR: splits int64 [num_rows + 1], unique ids int32."""
+    order = np.argsort(rows, kind="stable")
+    splits = row_splits(np.bincount(rows, minlength=num_rows))
+    return merge_duplicates(splits, ids[order].astype(np.int32))[:2]
 
 
 def row_of_first(splits, bad):

@@ -5,12 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solar_tf.datasets.source import count_ids
+from solar_tf.datasets.source import add_counts, count_ids, map_blocks
 from solar_tf.datasets.vocabulary import count_tokens, count_words
-from solar_tf.runtime.console import progress
-from solar_tf.runtime.workers import run_tasks
 
-ROWS_PER_BLOCK = 16_384
 COUNTERS = ("num_unlabelled", "num_featureless", "num_duplicate_labels")
 
 
@@ -39,7 +36,7 @@ class Statistics:
             if name == "words":
                 mine |= theirs
             else:
-                setattr(self, name, _sum(mine, theirs) if np.ndim(mine) else mine + theirs)
+                setattr(self, name, add_counts(mine, theirs) if np.ndim(mine) else mine + theirs)
 
     @property
     def num_labels_used(self):
@@ -50,22 +47,11 @@ class Statistics:
         return len(self.words) or int(np.count_nonzero(self.feature_counts))
 
 
-def _sum(one, two):
-    if len(one) < len(two):
-        one, two = two, one
-    total = one.copy()
-    total[: len(two)] += two
-    return total
-
-
 def collect(source, workers=1):
     """The Statistics of all rows of a Source."""
     total = Statistics()
-    with progress(source.num_rows, "reading", "row") as bar:
-        tasks = source.blocks(ROWS_PER_BLOCK)
-        for part in run_tasks(functools.partial(_block, source), tasks, workers):
-            total.add(part)
-            bar.update(part.num_rows)
+    for part in map_blocks(functools.partial(_block, source), source, workers):
+        total.add(part)
     return total
 
 
@@ -79,7 +65,7 @@ def _block(source, block):
     else:
         lengths = np.diff(rows.feature_splits)
         facts["feature_counts"] = count_ids(source.path, rows.features, "features")
-    return Statistics(
+    return len(rows), Statistics(
         num_rows=len(rows),
         labels_per_row=np.bincount(np.diff(rows.label_splits)),
         features_per_row=np.bincount(lengths),
@@ -94,7 +80,7 @@ def mean(histogram):
 
 
 def percentile(histogram, percent):
-    """The smallest number that at least so many percent of those counted do not exceed."""
+    """The smallest number that at least `percent` percent of those counted do not exceed."""
     return int(np.searchsorted(np.cumsum(histogram), percent / 100 * histogram.sum()))
 
 
@@ -124,10 +110,10 @@ class Frequencies:
         return float(self.counts[:top].sum() / max(self.counts.sum(), 1))
 
     def tail(self, most):
-        """Share of the labels that occur, but at most so often."""
+        """Share of the labels that occur, but at most `most` times."""
         return float(np.mean((self.counts > 0) & (self.counts <= most))) if self.num_labels else 0.0
 
     def covering(self, share):
-        """The smallest share of the labels that has such a share of all occurrences."""
+        """The smallest share of the labels that has this share of all occurrences."""
         needed = np.searchsorted(np.cumsum(self.counts), share * self.counts.sum()) + 1
         return needed / max(self.num_labels, 1)

@@ -6,22 +6,26 @@ import os
 import stat
 import zlib
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from solar_tf.datasets.source import Block, fail
 
 PIECE = 1 << 20  # bytes read at a time
-BUFFER = 1 << 18  # the same where nothing is kept of them: it stays in the L2 cache
-MAX_LINE = 1 << 26  # bytes; beyond it a file is no text, and memory would not be bounded
+BUFFER = 1 << 18  # bytes read at a time where none are kept: it stays in the L2 cache
+MAX_LINE = 1 << 26  # bytes; a longer line means that the file is no text, and bounds memory
 MAGIC = {b"\x1f\x8b": "gz", b"\xfd7zXZ\0": "xz"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
+def _plain_pieces(file):
+    return iter(partial(file.read, PIECE), b"")
+
+
 def _gz_pieces(file):
     with gzip.open(file) as stream:
-        while piece := stream.read(PIECE):
-            yield piece
+        yield from _plain_pieces(stream)
 
 
 def _xz_pieces(file):
@@ -40,13 +44,8 @@ def _xz_pieces(file):
             yield piece
 
 
-def _plain_pieces(file):
-    while piece := file.read(PIECE):
-        yield piece
-
-
 def open_regular(path):
-    """Open a file for reading bytes; UserError where that cannot be."""
+    """Open a file for reading bytes, or raise a UserError."""
     try:
         file = open(path, "rb")
     except FileNotFoundError:
@@ -73,24 +72,22 @@ def compression(path):
 
 
 def pieces(path):
-    """Yield the decompressed bytes of a file."""
-    with open_regular(path) as file:
-        yield from _decompressed(path, file)
-
-
-def _decompressed(path, file):
+    """Yield the decompressed bytes of a file, and the share of it that has been read."""
     decompress = {"gz": _gz_pieces, "xz": _xz_pieces, None: _plain_pieces}[compression(path)]
-    try:
-        for number, piece in enumerate(decompress(file)):
-            yield piece if number else piece.removeprefix(BYTE_ORDER_MARK)
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        fail(path, None, f"damaged or cut short ({error})", "download or compress it again")
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            for number, piece in enumerate(decompress(file)):
+                piece = piece if number else piece.removeprefix(BYTE_ORDER_MARK)
+                yield piece, file.tell() / size
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            fail(path, None, f"damaged or cut short ({error})", "download or compress it again")
 
 
 def head(path, num_bytes=1 << 16):
-    """The first (decompressed) bytes of a file, of which there is at least one."""
+    """The first (decompressed) bytes of a file, at least one."""
     start = b""
-    for piece in pieces(path):
+    for piece, _ in pieces(path):
         start += piece[:num_bytes]
         if len(start) >= num_bytes:
             break
@@ -99,18 +96,9 @@ def head(path, num_bytes=1 << 16):
     return start[:num_bytes]
 
 
-def _after_lines(stream, skip):
-    for piece in stream:
-        while skip and piece:
-            _, newline, piece = piece.partition(b"\n")
-            skip -= len(newline)
-        if piece:
-            yield piece
-
-
 @dataclass(frozen=True)
 class Span:
-    """Lines of a plain file by their place, for another process to read: cheap to send."""
+    """The place of some lines in a plain file: cheap to send to the process that reads them."""
 
     path: str
     start: int
@@ -123,28 +111,26 @@ class Span:
 
 
 def line_blocks(path, lines_per_block, skip=0):
-    """Yield Blocks of `lines_per_block` whole lines, after the first `skip` lines.
+    """Blocks of `lines_per_block` whole lines, after the first `skip` lines.
 
-    See `block_bytes` for what is in them.
+    `block_bytes` returns the lines of a block.
     """
-    lines = _Lines(path, lines_per_block, skip)
     cut = _cut_stream if compression(path) else _cut_plain
-    with open_regular(path) as file:
-        yield from cut(lines, file)
+    return cut(_Lines(path, lines_per_block, skip))
 
 
 def where(data, byte):
-    """Which bytes of some data are this one: bool [bytes]."""
+    """Which bytes of the data equal this one: bool [bytes]."""
     return np.frombuffer(data, np.uint8) == ord(byte)
 
 
 def count(data, byte):
-    """How often it occurs; bytes.count, which goes one by one, takes five times as long."""
+    """How often a byte occurs; five times as fast as bytes.count."""
     return int(np.count_nonzero(where(data, byte)))
 
 
 class _Lines:
-    """Where blocks of lines end, in the pieces of a file as they come."""
+    """Finds where blocks of lines end in the pieces of a file."""
 
     def __init__(self, path, lines_per_block, skip):
         self.path, self.lines_per_block, self.skip = path, lines_per_block, skip
@@ -158,7 +144,7 @@ class _Lines:
         if self.count + num_lines >= step:
             places = (np.flatnonzero(ends)[step - self.count - 1 :: step] + 1).tolist()
         self.count += num_lines
-        # Not to a byte where a line began in this piece: looking for its start would cost a copy.
+        # The whole piece counts, also where a line begins within it: finding its start is slow.
         begun = 0 if num_lines else self.open_bytes
         self.open_bytes = 0 if ends[-1] else begun + len(piece)
         if self.open_bytes > MAX_LINE:
@@ -178,33 +164,40 @@ class _Lines:
             yield Block(self.first, num_lines, (part,), 1.0)
 
 
-def _cut_stream(lines, file):
-    """The blocks of a compressed file hold its lines."""
-    size, parts = os.fstat(file.fileno()).st_size, []
-    for piece in map(memoryview, _after_lines(_decompressed(lines.path, file), lines.skip)):
-        start = 0
+def _cut_stream(lines):
+    """Blocks of a compressed file, which hold their lines."""
+    skip, parts = lines.skip, []
+    for piece, share in pieces(lines.path):
+        while skip and piece:
+            _, newline, piece = piece.partition(b"\n")
+            skip -= len(newline)
+        if not piece:
+            continue
+        start, piece = 0, memoryview(piece)
         for end in lines.ends(piece):
-            yield lines.block(b"".join([*parts, piece[start:end]]), file.tell() / size)
+            yield lines.block(b"".join([*parts, piece[start:end]]), share)
             parts, start = [], end
         parts.append(piece[start:])
     yield from lines.rest(b"".join(parts))
 
 
-def _cut_plain(lines, file):
-    """Those of a plain file say where its lines are: reading is left to who parses them.
+def _cut_plain(lines):
+    """Blocks of a plain file, which hold the Span of their lines.
 
-    One process cuts for all others, so here alone every byte counts: one buffer, no copies.
+    One process cuts for all others, so this loop must be fast: one buffer, no copies.
     """
-    size, buffer = os.fstat(file.fileno()).st_size, np.empty(BUFFER, np.uint8)
-    file.seek(len(BYTE_ORDER_MARK) if file.read(3) == BYTE_ORDER_MARK else 0)
-    for _ in range(lines.skip):
-        file.readline(MAX_LINE)
-    start = place = file.tell()
-    while num_bytes := file.readinto(buffer):
-        for end in lines.ends(buffer[:num_bytes]):
-            yield lines.block(Span(lines.path, start, place + end), (place + end) / size)
-            start = place + end
-        place += num_bytes
+    buffer = np.empty(BUFFER, np.uint8)
+    with open_regular(lines.path) as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(len(BYTE_ORDER_MARK) if file.read(3) == BYTE_ORDER_MARK else 0)
+        for _ in range(lines.skip):
+            file.readline(MAX_LINE)
+        start = place = file.tell()
+        while num_bytes := file.readinto(buffer):
+            for end in lines.ends(buffer[:num_bytes]):
+                yield lines.block(Span(lines.path, start, place + end), (place + end) / size)
+                start = place + end
+            place += num_bytes
     yield from lines.rest(Span(lines.path, start, place))
 
 
@@ -221,12 +214,18 @@ def block_bytes(path, block):
     return data.replace(b"\r\n", b"\n") if b"\r" in data else data
 
 
-def decode(path, block, skip=0):
+def decode(path, block):
     """The lines of a block of `line_blocks` as str, without their ends."""
     data = block_bytes(path, block)
     try:
         return data.decode().split("\n")[:-1]
     except UnicodeDecodeError as error:
-        line = skip + block.first_row + data.count(b"\n", 0, error.start) + 1
+        line = block.first_row + data.count(b"\n", 0, error.start) + 1
         what = f"not UTF-8 (byte 0x{data[error.start]:02x})"
         fail(path, line, what, "convert the file, for example with iconv")
+
+
+def numbered_lines(path):
+    """Yield the number, from 1, and the text of every line of a file."""
+    for block in line_blocks(path, 100_000):
+        yield from enumerate(decode(path, block), block.first_row + 1)

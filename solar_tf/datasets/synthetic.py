@@ -2,8 +2,8 @@
 
 Every label has a few words of its own, drawn from a vocabulary in which some words are frequent
 (power law). A row draws its labels, some frequent and most rare (power law), shows most of them
-by two of their words each, and adds words of noise. What a row does not show, or training never
-had, cannot be learned; so the best accuracy that is to be expected is known, and is in the card.
+by two of their words each, and adds words of noise. A label that a row does not show, or that
+training never showed, cannot be predicted; so the best possible accuracy is known: see the card.
 """
 
 import contextlib
@@ -16,8 +16,9 @@ import numpy as np
 
 from solar_tf.datasets.cards import NAME, sha256
 from solar_tf.errors import UserError
-from solar_tf.run.directory import atomic_write
+from solar_tf.run.files import atomic_write
 from solar_tf.runtime.console import progress
+from solar_tf.runtime.ragged import row_numbers
 
 ROWS_PER_BLOCK = 50_000
 FORMATS = ("titles", "xmlrepo", "dense")
@@ -32,6 +33,7 @@ FILES = {  # of a format, by role
     },
 }
 LIMIT = 2**27  # of rows and labels
+NO_LABELS = np.empty(0, np.int64), np.empty(0, np.int32)  # splits and labels
 KS, RECALL_AT = (1, 3, 5, 10), 100
 
 
@@ -44,7 +46,7 @@ class Recipe:
     labels: int
     labels_per_row: float = 4.0  # mean of a geometric distribution, repeats dropped
     hidden: float = 0.2  # share of a row's labels that do not show in its words
-    noise_words: int = 2  # of a row, that have nothing to do with its labels
+    noise_words: int = 2  # words of a row that have nothing to do with its labels
     label_exponent: float = 0.6  # of the power law of label frequencies
     word_exponent: float = 0.5
     dim: int = 512  # of dense rows
@@ -138,11 +140,11 @@ def _write_split(paths, recipe, format, split, rows, seen):
     facts = _Facts(recipe.labels)
     with contextlib.ExitStack() as stack:
         files = {role: stack.enter_context(atomic_write(path)) for role, path in paths.items()}
-        writer = _WRITERS[format](files, split, recipe, rows)
+        _write_headers(files, split, recipe, format, rows)
         bar = stack.enter_context(progress(rows, f"writing {split} rows", "row"))
         for first in range(0, rows, ROWS_PER_BLOCK):
             block = plant(recipe, split, first, min(ROWS_PER_BLOCK, rows - first))
-            writer.write(block)
+            _write_block(files, split, recipe, format, block)
             if split == "train":
                 seen[block.labels[block.shown]] = True
             facts.add(block, seen)
@@ -156,7 +158,7 @@ class _Facts:
     def __init__(self, num_labels):
         self.rows = self.labels = self.words = 0
         self.sums = {f"P@{k}": 0.0 for k in KS}
-        if num_labels > 10 * RECALL_AT:  # else guesses find what cannot be known
+        if num_labels > 10 * RECALL_AT:  # with fewer labels, guesses would count
             self.sums[f"R@{RECALL_AT}"] = 0.0
 
     def add(self, block, seen):
@@ -164,8 +166,8 @@ class _Facts:
         self.rows += len(counts)
         self.labels += len(block.labels)
         self.words += len(block.words)
-        within = np.repeat(np.arange(len(counts)), counts)
-        known = np.bincount(within, block.shown & seen[block.labels], minlength=len(counts))
+        rows = row_numbers(block.label_splits)
+        known = np.bincount(rows, block.shown & seen[block.labels], minlength=len(counts))
         for name in self.sums:
             k = int(name[2:])
             best = np.minimum(known, k) / (k if name.startswith("P") else counts)
@@ -175,51 +177,29 @@ class _Facts:
         return {name: round(float(100 * x / self.rows), 2) for name, x in self.sums.items()}
 
 
-class _TitlesWriter:
-    """Lines `label,label<TAB>words`."""
-
-    kernel = "put_titles"
-
-    def __init__(self, files, split, recipe, rows):
-        self.file = files[split]
-
-    def write(self, block):
-        from solar_tf.datasets import planted
-
-        arrays = block.label_splits, block.labels, block.word_splits, block.words
-        self.file.write(_bytes(getattr(planted, self.kernel), *arrays))
-
-
-class _XmlRepoWriter(_TitlesWriter):
-    """A header, then lines `label,label word:count`."""
-
-    kernel = "put_bags"
-
-    def __init__(self, files, split, recipe, rows):
-        super().__init__(files, split, recipe, rows)
-        self.file.write(f"{rows} {recipe.words} {recipe.labels}\n".encode())
-
-
-class _DenseWriter:
-    """An .npy of vectors, and lines `label:1` under a header."""
-
-    def __init__(self, files, split, recipe, rows):
-        self.vectors, self.labels = files[split], files[f"{split}_labels"]
-        self.recipe = recipe
+def _write_headers(files, split, recipe, format, rows):
+    """The first line of the files that have one; an .npy says its shape."""
+    if format == "xmlrepo":
+        files[split].write(f"{rows} {recipe.words} {recipe.labels}\n".encode())
+    elif format == "dense":
         header = {"descr": "<f4", "fortran_order": False, "shape": (rows, recipe.dim)}
-        np.lib.format.write_array_header_1_0(self.vectors, header)
-        self.labels.write(f"{rows} {recipe.labels}\n".encode())
-
-    def write(self, block):
-        from solar_tf.datasets import planted
-
-        vectors = np.empty((len(block.word_splits) - 1, self.recipe.dim), np.float32)
-        planted.put_vectors(self.recipe.seed, block.word_splits, block.words, vectors)
-        self.vectors.write(vectors.astype("<f4").data)
-        self.labels.write(_bytes(planted.put_label_rows, block.label_splits, block.labels))
+        np.lib.format.write_array_header_1_0(files[split], header)
+        files[f"{split}_labels"].write(f"{rows} {recipe.labels}\n".encode())
 
 
-_WRITERS = dict(zip(FORMATS, (_TitlesWriter, _XmlRepoWriter, _DenseWriter), strict=True))
+def _write_block(files, split, recipe, format, block):
+    """Titles, bags of words, or vectors beside lines `label:1`."""
+    from solar_tf.datasets import planted
+
+    labels, words = (block.label_splits, block.labels), (block.word_splits, block.words)
+    if format == "dense":
+        vectors = np.empty((len(block.word_splits) - 1, recipe.dim), np.float32)
+        planted.put_vectors(recipe.seed, *words, vectors)
+        files[split].write(vectors.astype("<f4").data)
+        files[f"{split}_labels"].write(_bytes(planted.put_bags, *NO_LABELS, *labels))
+    else:
+        kernel = planted.put_titles if format == "titles" else planted.put_bags
+        files[split].write(_bytes(kernel, *labels, *words))
 
 
 def _bytes(kernel, *arrays):
@@ -231,19 +211,15 @@ def _bytes(kernel, *arrays):
 def _write_label_titles(path, recipe):
     from solar_tf.datasets import planted
 
-    none = np.empty(0, np.int64), np.empty(0, np.int32)
-    with (
-        atomic_write(path) as file,
-        progress(recipe.labels, "writing label titles", "label") as bar,
-    ):
+    bar = progress(recipe.labels, "writing label titles", "label")
+    with atomic_write(path) as file, bar:
         for first in range(0, recipe.labels, ROWS_PER_BLOCK):
             count = min(ROWS_PER_BLOCK, recipe.labels - first)
-            splits = np.zeros(count + 1, np.int64)
-            words = np.empty(count * planted.WORDS_PER_LABEL, np.int32)
-            planted.label_words(
-                recipe.seed, first, recipe.words, float(recipe.word_exponent), splits, words
-            )
-            file.write(_bytes(planted.put_titles, *none, splits, words))
+            words = np.empty((count, planted.WORDS_PER_LABEL), np.int32)
+            exponent = float(recipe.word_exponent)
+            planted.label_words(recipe.seed, first, recipe.words, exponent, words)
+            splits = np.arange(count + 1) * planted.WORDS_PER_LABEL
+            file.write(_bytes(planted.put_titles, *NO_LABELS, splits, words.ravel()))
             bar.update(count)
 
 

@@ -8,8 +8,8 @@ from itertools import repeat
 import numpy as np
 
 from solar_tf.datasets.source import fail, merge_duplicates
-from solar_tf.datasets.streams import decode, line_blocks
-from solar_tf.run.directory import atomic_write
+from solar_tf.datasets.streams import numbered_lines
+from solar_tf.run.files import atomic_write
 from solar_tf.runtime.ragged import row_splits
 
 _WORDS = re.compile(r"\w+")  # letters and digits of any script, and underscores
@@ -21,7 +21,7 @@ UNKNOWN, END = -1, -2  # ids of words out of the vocabulary, and of the end of a
 
 
 def _normalize(text):
-    """NFKC composes letters and accents: an accent of its own is no letter and splits words."""
+    """NFKC: letters composed with their accents, since a separate accent would split a word."""
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
@@ -123,13 +123,12 @@ class Vocabulary:
         """Read what `save` wrote."""
         path = str(path)
         words, frequencies = [], []
-        for block in line_blocks(path, 100_000):
-            for line, text in enumerate(decode(path, block), block.first_row + 1):
-                word, _, count = text.partition("\t")
-                if not (word and count.isascii() and count.isdigit() and len(count) < 19):
-                    fail(path, line, "not a word, TAB and its frequency", REMEDY)
-                words.append(word)
-                frequencies.append(int(count))
+        for line, text in numbered_lines(path):
+            word, _, count = text.partition("\t")
+            if not (word and count.isascii() and count.isdigit() and len(count) < 19):
+                fail(path, line, "not a word, TAB and its frequency", REMEDY)
+            words.append(word)
+            frequencies.append(int(count))
         if words[0] != _DOCUMENTS:
             fail(path, 1, f"does not start with {_DOCUMENTS}", REMEDY)
         if len(set(words)) < len(words):

@@ -2,7 +2,7 @@
 
 Ray places the tasks, starts the processes and repeats a task whose process or machine is lost.
 Repeating is safe: results are renamed into place when they are complete, and a chunk in training
-is claimed.
+is locked.
 """
 
 import collections
@@ -17,7 +17,7 @@ import uuid
 import solar_tf
 from solar_tf.distributed import shared
 from solar_tf.errors import UserError
-from solar_tf.run.urls import url_of
+from solar_tf.run.objects import url_of
 from solar_tf.runtime.console import say, size
 
 RETRIES = 5  # of a task whose process or machine was lost

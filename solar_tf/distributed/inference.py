@@ -18,7 +18,7 @@ from solar_tf.distributed.ranking import (
     stack_shard,
 )
 from solar_tf.retrieval import evaluation
-from solar_tf.retrieval.rankers import merge_shards
+from solar_tf.retrieval.ranking import merge_shards
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.devices import load_tensorflow
 from solar_tf.runtime.workers import run_tasks
@@ -64,7 +64,7 @@ class ClusterInference(evaluation.Inference):
         return self.saved_ranking(block)
 
     def _rankers(self):
-        """Of what is done without TensorFlow: one core each."""
+        """Workers for tasks without TensorFlow: one core each."""
         return dataclasses.replace(self.workers, cpus=1, gpus=0)
 
     def _forward(self, blocks):
@@ -84,7 +84,7 @@ class ClusterInference(evaluation.Inference):
         return costs
 
     def _rank(self, blocks, shards, costs):
-        rank = partial(rank_shard, self.run.paths, self.files, self.num_ranked, self.floor)
+        rank = partial(rank_shard, self.run.paths, self.files)
         tasks = itertools.product(blocks, self.settings, shards)
         queries = len(self.settings) * len(shards) * sum(map(self._size, blocks))
         with (

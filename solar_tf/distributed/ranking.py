@@ -1,8 +1,8 @@
 """Ranking tasks on a cluster (§3.3): one range of labels and one block of queries each.
 
-Their processes have no TensorFlow. Files that one task writes are read by others only when they
-are complete: they are written in a folder of the attempt's own and renamed, and if the run is
-in a store they go there.
+Their processes have no TensorFlow. Tasks read one another's files only when they are complete:
+each attempt writes in a folder of its own, renames the files, and puts them into the store if
+the run is in one.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import time
 
 from solar_tf.retrieval.rankers import Ranker, stack_indexes
 from solar_tf.run.files import TOKEN, sync
+from solar_tf.run.remote import RemoteRun
 
 
 @contextlib.contextmanager
@@ -34,19 +35,20 @@ def own_files(paths, files):
 
 def stack_shard(run, delta, files, full, shard):
     """Lay out the indexes of a range of labels, for all nodes to map."""
+    run.fetch(*map(run.paths.index, files.chunks))
     with own_files(run.paths, files) as own:
         stack_indexes(run, delta, own, full, [shard])
 
 
 def block_of(path):
-    """The block whose queries a file is of, or None."""
+    """The block of queries that a file belongs to, or None."""
     match = re.fullmatch(r"[a-z]+_(\d{4,})_\d\d\.npy", path.name)
     return int(match[1]) if match else None
 
 
 def clear_mirror(paths, files, first):
     """Delete what other evaluations, and the blocks before `first`, have left on this node."""
-    if paths.store is None:
+    if not isinstance(paths, RemoteRun):
         return
     for folder in paths.scratch.glob("*"):
         if folder != files.folder:
@@ -56,11 +58,10 @@ def clear_mirror(paths, files, first):
             path.unlink(missing_ok=True)
 
 
-def rank_shard(paths, files, k, floor, task):
+def rank_shard(paths, files, task):
     """Ids, scores and candidates of a block's queries in a shard, and the seconds it took."""
     block, setting, shard = task
-    files = dataclasses.replace(files, block=block)
-    ranker = Ranker(files, k, floor)
+    ranker = Ranker(dataclasses.replace(files, block=block))
     paths.fetch(*ranker.files_of(setting, shard))
     started = time.perf_counter()
     results = ranker.rank(setting, shard, slice(None))

@@ -1,9 +1,9 @@
 """Paths that mean the same file on every machine.
 
 Machines may mount the shared file system in different places. Paths below SOLAR_SHARED are sent
-relative to it; paths of a run in a store are sent relative to each machine's mirror of it. A
-machine may have another directory under the run's name, such as one on its own disk. It must not
-write there, so the machines compare a mark in the run.
+relative to it; paths in the mirror of a run in a store are sent relative to the folder of each
+machine's mirrors. A machine may have another directory under the run's name, such as one on its
+own disk. It must not write there, so the machines compare a mark in the run.
 """
 
 import io
@@ -14,8 +14,10 @@ import socket
 from pathlib import Path
 
 from solar_tf.errors import UserError
-from solar_tf.run.directory import RunDirectory, atomic_write
-from solar_tf.run.urls import mirror_of, mirrored, url_of
+from solar_tf.run.files import atomic_write
+from solar_tf.run.objects import url_of
+from solar_tf.run.paths import RunDirectory
+from solar_tf.run.remote import mirrors, name_in_mirrors
 
 VARIABLE = "SOLAR_SHARED"
 
@@ -25,8 +27,8 @@ class _Pickler(pickle.Pickler):
         if not isinstance(value, Path):
             return NotImplemented
         path, root = value.absolute(), os.environ.get(VARIABLE)
-        if found := mirrored(path):
-            return _in_mirror, found
+        if name := name_in_mirrors(path):
+            return _in_mirrors, (name,)
         if root and path.is_relative_to(root):
             return _below_root, (root, str(path.relative_to(root)))
         return Path, (str(path),)
@@ -37,8 +39,8 @@ def _below_root(root, name):
     return Path(os.environ.get(VARIABLE, root), name)
 
 
-def _in_mirror(url, name):
-    return mirror_of(url) / name
+def _in_mirrors(name):
+    return mirrors() / name
 
 
 def dumps(value):

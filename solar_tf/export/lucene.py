@@ -13,7 +13,7 @@ import numpy as np
 from solar_tf.errors import UserError
 from solar_tf.export.qdrant import ask
 from solar_tf.export.vectors import best_first
-from solar_tf.run.directory import atomic_write
+from solar_tf.run.files import atomic_write
 from solar_tf.runtime.console import say
 
 FIELD = "vector"

@@ -10,7 +10,9 @@ from pathlib import Path
 from solar_tf.errors import UserError
 from solar_tf.run.changes import append, changing, read_delta
 from solar_tf.run.checksums import file_facts
-from solar_tf.run.directory import RunDirectory, atomic_folder, open_run, read_json, write_json
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import atomic_folder, read_json, write_json
+from solar_tf.run.paths import RunDirectory
 from solar_tf.run.precision import quantize
 from solar_tf.run.weights import NAMES, load_weights, read_state, save_weights, weight_shapes
 from solar_tf.runtime.console import progress, say, size, table

@@ -18,7 +18,8 @@ import numpy as np
 
 from solar_tf.errors import UserError
 from solar_tf.run.changes import read_delta
-from solar_tf.run.directory import atomic_folder, open_run
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import atomic_folder
 from solar_tf.run.weights import load_weights, weight_shapes
 from solar_tf.runtime import devices
 from solar_tf.runtime.console import progress, say, size, table
@@ -51,15 +52,18 @@ def make_encoder(run, chunks):
     """The tf.Module of a run's chunks."""
     import tensorflow as tf
 
-    from solar_tf.training.model import SPARSE_INPUTS, row_ids
+    from solar_tf.training.model import chunk_logits
 
-    dense = run.dataset["kind"] == "dense"
-    config = run.config
+    config, dense = run.config, run.dataset["kind"] == "dense"
 
     class Encoder(tf.Module):
         def __init__(self):
             super().__init__(name="solar_encoder")
-            self.specs = SPARSE_INPUTS
+            self.specs = {
+                "ids": tf.TensorSpec([None], tf.int32),
+                "values": tf.TensorSpec([None], tf.float32),
+                "row_splits": tf.TensorSpec([None], tf.int32),
+            }
             if dense:
                 self.specs = {"dense": tf.TensorSpec([None, run.input_dim], tf.float32)}
             self.models, self.token_weights, self.vocabulary = [], None, None
@@ -84,28 +88,24 @@ def make_encoder(run, chunks):
 
         def _encode(self, inputs):
             """[n, K, B]"""
-            if not dense:
-                rows = row_ids(inputs["row_splits"])
-                num_rows = tf.size(inputs["row_splits"]) - 1
-                values = self._weigh(inputs["ids"], inputs["values"], rows, num_rows)
             encoded = []
+            if not dense:
+                inputs = inputs | {"values": self._weigh(**inputs)}
             for chunk, model in zip(chunks, self.models, strict=True):
-                if dense:
-                    sums = tf.matmul(inputs["dense"], model["hidden_kernel"])
-                else:
+                batch = inputs
+                if not dense:
                     hashed = hash_ids(inputs["ids"], run.seeds[chunk], config.feature_dim)
-                    terms = tf.gather(model["hidden_kernel"], hashed) * values[:, None]
-                    sums = tf.math.unsorted_segment_sum(terms, rows, num_rows)
-                hidden = tf.nn.relu(sums + model["hidden_bias"])
-                logits = tf.matmul(hidden, model["output_kernel"]) + model["output_bias"]
-                encoded.append(tf.sigmoid(logits))
+                    batch = inputs | {"ids": hashed}
+                encoded.append(tf.sigmoid(chunk_logits(batch, model)))
             return tf.stack(encoded, axis=1)
 
-        def _weigh(self, ids, values, rows, num_rows):
+        def _weigh(self, ids, values, row_splits):
             """As solar_tf.preprocessing.features.weigh does."""
             if config.weighting == "counts":
                 return values
             values *= tf.gather(self.token_weights, ids)
+            rows = tf.ragged.row_splits_to_segment_ids(row_splits)
+            num_rows = tf.size(row_splits) - 1
             squares = tf.math.unsorted_segment_sum(tf.square(values), rows, num_rows)
             lengths = tf.sqrt(squares)
             scale = config.feature_scale / tf.where(lengths > 0, lengths, 1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from solar_tf.errors import UserError
 from solar_tf.retrieval import ranking
-from solar_tf.retrieval.label_table import Labels
+from solar_tf.retrieval.label_table import LabelTable
 from solar_tf.retrieval.searcher import Searcher
 from solar_tf.run.changes import read_delta
 from solar_tf.run.directory import open_run
@@ -32,7 +32,7 @@ class LabelVectors:
         self.dim = len(self.chunks) * self.num_buckets  # D = B K
         if self.dim > 2**32 - 1:
             raise UserError(f"{root}: {self.dim:,} dimensions: engines number them with 32 bits")
-        self.labels = Labels.load(run, self.chunks, read_delta(run))
+        self.labels = LabelTable.load(run, self.chunks, read_delta(run))
         shifts = np.arange(len(self.chunks), dtype=np.uint32) * self.num_buckets
         self.indices = self.labels.label_buckets.T.astype(np.uint32) + shifts  # [N, K], ascending
         self.num_labels = len(self.indices)
@@ -68,10 +68,10 @@ class QueryVectors:
 
         A weight of 0 adds nothing, and engines take none: those buckets are left out.
         """
-        probabilities = self.searcher.encode(text)
-        if probabilities is None:
+        inputs = self.searcher.inputs([text])
+        if not inputs.known.all():
             raise UserError(f"no word of {text!r} is in the run's vocabulary: try other words")
-        buckets, values = ranking.top_buckets(probabilities, self.m)
+        buckets, values = self.searcher.top_buckets(inputs, self.m)
         weights = ranking.score_weights(values, self.score, self.floor).ravel()
         indices = (buckets.astype(np.uint32) + self.places).ravel()
         order = np.argsort(indices)

@@ -1,11 +1,11 @@
-"""Verify a whole run: every file that carries a checksum, whatever was verified before."""
+"""Verify a whole run: every file that has a checksum, also those that were verified before."""
 
 from solar_tf.errors import UserError
 from solar_tf.retrieval.label_table import read_attributes
 from solar_tf.run.changes import COMMAND, read_delta
-from solar_tf.run.checksums import MEMORY, are_facts, verify
-from solar_tf.run.directory import TEMPORARY, Run, in_a_folder, read_config, read_json, read_summary
-from solar_tf.run.files import verify_arrays
+from solar_tf.run.checksums import VERIFIED, are_facts, verify
+from solar_tf.run.directory import in_a_folder, read_run
+from solar_tf.run.files import TEMPORARY, read_json, verify_arrays
 from solar_tf.run.index import load_index
 from solar_tf.run.records import verify_records
 from solar_tf.run.weights import load_weights, read_state, verify_weights, weight_shapes
@@ -15,47 +15,35 @@ STAGES = ("preprocess.py", "train.py", "infer.py", "solar baseline", COMMAND)
 
 
 class Report:
-    """What was looked at, and what is wrong with it."""
+    """The files that were checked, and what is wrong with them."""
 
     def __init__(self, root):
         self.root, self.problems, self.seen = root, [], {}
 
     def look(self, stage, paths, test, *arguments):
-        """Verify files that belong together by one call, which raises a UserError."""
+        """Check files by a call that raises a UserError; returns its result or None."""
         self.seen |= dict.fromkeys(paths, stage)
         try:
-            test(*arguments)
+            return test(*arguments)
         except UserError as error:
-            self.problems.append(str(error))
+            return self.problems.append(str(error))
 
     def others(self):
         """Files without a checksum of their own, and leftovers of killed processes."""
-        files = [
-            path
-            for path in self.root.rglob("*")
-            if path.is_file() and path.suffix != ".lock" and path.name != MEMORY
-        ]
-        leftovers = [
-            path for path in files if TEMPORARY in {p.suffix for p in (path, *path.parents)}
-        ]
+        files = [path for path in _files(self.root, "**/*") if path.suffix != ".lock"]
+        leftovers = [path for path in files if any(p.endswith(TEMPORARY) for p in path.parts)]
         return [path for path in files if path not in {*self.seen, *leftovers}], leftovers
 
 
 def check(root):
     """Verify the run at `root`; returns the Report."""
     paths = in_a_folder(root)
-    content = read_config(paths)
-    if content is None:
-        raise UserError(f"{root}: no run here (no config.json): run preprocess.py --run {root}")
     report = Report(paths.root)
-    report.seen[paths.config] = STAGES[0]
-    report.look(STAGES[0], [paths.summary], _complete, paths, content["format"])
-    if report.problems:
+    run = report.look(STAGES[0], [paths.config, paths.summary], read_run, paths)
+    if run is None:
+        if not paths.config.exists():
+            raise UserError(*report.problems)
         return report
-    summary = read_summary(paths, content["format"])
-    files = content.get("files", {}) | summary.pop("files")
-    seeds = tuple(content["seeds"])
-    run = Run(paths, content["config"], content["dataset"], seeds, summary, files)
     jobs = [*_preprocessed(run), *_trained(run), *_inferred(run), *_changed(run)]
     with progress(len(jobs), "checking", "file") as bar:
         for job in jobs:
@@ -64,9 +52,9 @@ def check(root):
     return report
 
 
-def _complete(paths, number):
-    if read_summary(paths, number) is None:
-        raise UserError(f"{paths.root}: preprocessing is not complete: run preprocess.py again")
+def _files(folder, pattern="*"):
+    paths = sorted(folder.glob(pattern))
+    return [path for path in paths if path.is_file() and path.name != VERIFIED]
 
 
 def _preprocessed(run):
@@ -100,10 +88,6 @@ def _trained(run):
             yield STAGES[1], _files(checkpoint), _checkpoint, checkpoint
 
 
-def _files(folder):
-    return [path for path in folder.iterdir() if path.name != MEMORY]
-
-
 def _chunk(folder, shapes):
     load_weights(folder, shapes, mapped=True, remember=False)
     files, remedy = read_state(folder).get("files", {}), f"delete {folder} and run train.py again"
@@ -125,13 +109,13 @@ def _inferred(run):
     ):
         for path in sorted(folder.glob(f"{pattern}.npz")):
             yield stage, [path], verify_arrays, path, stage
-        for path in sorted(folder.glob(f"{pattern}.json")):
-            if path != run.paths.config and path.name != MEMORY:
+        for path in _files(folder, f"{pattern}.json"):
+            if path != run.paths.config:
                 yield stage, [path], read_json, path, f"delete it and run {stage} again"
 
 
 def _changed(run):
-    """The catalogue since training: segments, and tuned weights."""
+    """Changes of the catalogue: attributes, segments and tuned weights."""
     paths, shapes = run.paths, weight_shapes(run.config, run.input_dim)
     if paths.attributes.exists():
         yield STAGES[4], [paths.attributes], _attributes, run

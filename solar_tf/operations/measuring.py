@@ -16,12 +16,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from solar_tf.datasets.head import Head
+from solar_tf.datasets.source import Head
 from solar_tf.preprocessing import hashing
 from solar_tf.preprocessing.stage import make_run
-from solar_tf.retrieval import forward, ranking
+from solar_tf.retrieval import forward
 from solar_tf.retrieval.forward import add_costs, in_streams, timed_pass
-from solar_tf.retrieval.rankers import RankFiles, Setting, new_stacks, rank_block
+from solar_tf.retrieval.label_table import LabelTable
+from solar_tf.retrieval.options import SearchOptions
+from solar_tf.retrieval.rankers import RankFiles, rank_block
 from solar_tf.run.index import build_index
 from solar_tf.run.weights import count_parameters
 from solar_tf.runtime.devices import load_tensorflow
@@ -193,17 +195,20 @@ def measure_rank(config, num_labels, workers, folder, m=100):
     """Seconds of one core for a query's lookup and ranking, by the workers and files of stage 3."""
     measured, m = min(num_labels, MEASURED_LABELS), min(m, config.num_buckets)
     files = RankFiles(Path(folder), tuple(range(config.num_chunks)), ((0, measured),))
-    stack = new_stacks(config, files, full=False, shard=0)
     generator = np.random.default_rng(config.seed)
-    for chunk in files.chunks:
-        of = hashing.label_buckets(measured, chunk, config.num_buckets)
-        index = build_index(of, config.num_buckets)
-        stack["offsets"][chunk], stack["labels"][chunk] = index.offsets, index.labels
-        queries = _likely_queries(generator, np.diff(index.offsets), m)
-        for name, array in zip(("buckets", "values"), queries, strict=True):
-            np.save(files.queries(name, chunk), np.tile(array, (RANKED // DIFFERENT, 1)))
-    settings, floor = [Setting(m, "evidence")], ranking.EVIDENCE_FLOOR
-    ((*_, spent),) = rank_block(files, settings, RANKED, min(100, measured), floor, workers)
+
+    def indexes():
+        for chunk in files.chunks:
+            of = hashing.label_buckets(measured, chunk, config.num_buckets)
+            index = build_index(of, config.num_buckets)
+            queries = _likely_queries(generator, np.diff(index.offsets), m)
+            for name, array in zip(("buckets", "values"), queries, strict=True):
+                np.save(files.queries(name, chunk), np.tile(array, (RANKED // DIFFERENT, 1)))
+            yield index
+
+    LabelTable.stack(indexes(), config.num_chunks, files.new_array(0))
+    settings = [SearchOptions(min(100, measured), m)]
+    ((*_, spent),) = rank_block(files, settings, RANKED, workers)
     return spent / RANKED * num_labels / measured
 
 

@@ -1,10 +1,10 @@
-"""Labels that go together in one bucket: an option beside the paper's random buckets.
+"""Similar labels in one bucket: an option beside the paper's random buckets.
 
-§3.1 picks a label's bucket in every chunk at random. In a grouped chunk (`grouped_share` of all)
-labels are parted into B buckets of one size by the features of their training rows and titles. A
-network learns such buckets far better, since a query's words say what they are about, and the
-random ones tell the labels of a bucket apart (docs/paper_notes.md). Load is balanced and two labels
-at random share a bucket as often as before; those that go together share it more often.
+§3.1 picks a label's bucket at random in every chunk. A grouped chunk (`grouped_share` of all)
+splits the labels into B buckets of equal size by the features of their training rows and titles. A
+network learns such buckets far better, since a query's words say what they are about; the random
+chunks tell the labels of a bucket apart (docs/paper_notes.md). Load is balanced, and two random
+labels share a bucket as often as before; similar labels share one more often.
 """
 
 import tempfile
@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from solar_tf.datasets.source import map_blocks
 from solar_tf.datasets.vocabulary import bags
-from solar_tf.preprocessing.clusters import balanced_clusters
 from solar_tf.preprocessing.features import scale_rows, weigh
-from solar_tf.preprocessing.scan import shard_blocks
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.ragged import row_numbers
 from solar_tf.runtime.workers import run_tasks
 
 HEAVIEST = 16  # features of a row that count; bounds the memory of profiles
+PASSES = 10  # of 2-means
 
 
 def write_grouped(job, workers):
@@ -30,21 +30,15 @@ def write_grouped(job, workers):
     missing = [chunk for chunk in chunks if not job.paths.has(job.paths.index(chunk))]
     if not missing:
         return
-    source = job.sources["train"]
-    with progress(source.num_rows, "reading labels' rows", "row") as bar:
-        profiles = 0
-        for num_rows, sums in run_tasks(
-            _sum_by_label, shard_blocks(source, bar), workers, _start_worker, (job,)
-        ):
-            profiles = profiles + sums
-            bar.update(num_rows)
+    source, start = job.sources["train"], (_start_worker, (job,))
+    profiles = 0
+    for sums in map_blocks(_sum_by_label, source, workers, "reading labels' rows", start):
+        profiles = profiles + sums
     if job.kind == "text" and job.paths.label_titles.exists():
         profiles = profiles + _title_profiles(job)
-    here = workers if isinstance(workers, int) else 1  # profiles are large: they stay here
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        progress(len(missing), "grouping labels", "chunk") as bar,
-    ):
+    here = workers if isinstance(workers, int) else 1  # profiles are too large to send
+    bar = progress(len(missing), "grouping labels", "chunk")
+    with tempfile.TemporaryDirectory() as folder, bar:
         path = Path(folder) / "profiles.npz"
         sp.save_npz(path, sp.csr_matrix(scale_rows(profiles)), compressed=False)
         del profiles
@@ -53,11 +47,57 @@ def write_grouped(job, workers):
 
 
 def group_labels(profiles, seed, num_buckets):
-    """Buckets of one size for labels by their `profiles` [N, F] of unit length: int32 [N]."""
+    """Buckets of equal size for labels by their `profiles` [N, F] of unit length: int32 [N]."""
     splits, order = balanced_clusters(profiles, num_buckets, np.random.default_rng(seed))
     buckets = np.empty(profiles.shape[0], np.int32)
     buckets[order] = np.repeat(np.arange(num_buckets, dtype=np.int32), np.diff(splits))
     return buckets
+
+
+def balanced_clusters(rows, count, generator):
+    """Split unit rows [n, F], CSR or dense, into `count` clusters of equal size up to rounding.
+
+    Spherical 2-means, again and again: O(nnz) for each of the log2(count) levels, times the
+    passes. Returns splits [count + 1] and the row numbers in cluster order: cluster c has the
+    rows order[splits[c]:splits[c + 1]].
+    """
+    num_rows = rows.shape[0]
+    order = np.arange(num_rows)
+    splits = np.zeros(count + 1, np.int64)
+    splits[count] = num_rows
+    stack = [(0, count, 0, num_rows)]  # clusters first to last take order[start:stop]
+    while stack:
+        first, last, start, stop = stack.pop()
+        if last - first == 1:
+            continue
+        middle = (first + last) // 2
+        border = start + round((stop - start) * (middle - first) / (last - first))
+        part = order[start:stop]
+        order[start:stop] = part[_halve(rows[part], border - start, generator)]
+        splits[middle] = border
+        stack += [(first, middle, start, border), (middle, last, border, stop)]
+    return splits, order
+
+
+def _halve(rows, size, generator):
+    """An order of the rows that puts the `size` rows of one cluster first."""
+    num_rows = rows.shape[0]
+    if size in (0, num_rows):
+        return np.arange(num_rows)
+    centres = rows[generator.choice(num_rows, 2, replace=False)]
+    centres = centres.toarray() if sp.issparse(centres) else np.asarray(centres)
+    order = None
+    for _ in range(PASSES):
+        lean = np.asarray(rows @ (centres[0] - centres[1])).ravel()
+        before, order = order, np.argpartition(-lean, size - 1)
+        if before is not None and np.array_equal(np.sort(before[:size]), np.sort(order[:size])):
+            break
+        side = np.zeros(num_rows, np.float32)
+        side[order[:size]] = 1
+        first = np.asarray(rows.T @ side).ravel()
+        second = np.asarray(rows.T @ (1 - side)).ravel()
+        centres = np.stack([c / max(np.linalg.norm(c), 1e-9) for c in (first, second)])
+    return order
 
 
 def sum_by_label(inputs, label_splits, labels, num_labels):
@@ -83,7 +123,7 @@ _job = _profiles = None  # of this worker process
 def _start_worker(job):
     global _job
     _job = job
-    job.fetch_described()
+    job.fetch_inputs()
 
 
 def _sum_by_label(block):
@@ -98,7 +138,7 @@ def _sum_by_label(block):
 
 
 def _title_profiles(job):
-    """What the labels' own titles say: all that there is of a label that no row has."""
+    """Profiles by the labels' own titles: the only ones of labels that no row has."""
     titles = job.paths.label_titles.read_text(encoding="utf-8").split("\n")[:-1]
     splits, ids, values = bags(*job.vocabulary.sequences(titles))
     values = weigh(splits, ids, values, job.config, job.weights)

@@ -11,14 +11,13 @@ import json
 
 import numpy as np
 
-from solar_tf.datasets.own_labels import add_own_labels, index_titles
-from solar_tf.datasets.source import row_of_first
+from solar_tf.datasets.source import row_of_first, tracked_blocks
+from solar_tf.datasets.titles import add_own_labels, index_titles
 from solar_tf.datasets.vocabulary import Vocabulary, bags
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import features, hashing
-from solar_tf.preprocessing.scan import shard_blocks
 from solar_tf.run import records
-from solar_tf.run.directory import write_arrays
+from solar_tf.run.files import write_arrays
 from solar_tf.run.index import build_index, load_index, save_index
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.workers import run_tasks
@@ -57,7 +56,6 @@ class Job:
         if not self.config.is_grouped(chunk):
             return hashing.hash_ids(labels, self.seeds[chunk], self.config.num_buckets)
         if chunk not in self._grouped:
-            self.paths.fetch(self.paths.index(chunk))
             sizes = self.config.num_buckets, self.num_labels
             self._grouped[chunk] = load_index(self.paths.index(chunk), *sizes).label_buckets()
         return self._grouped[chunk][labels]
@@ -66,9 +64,11 @@ class Job:
         save_index(self.paths.index(chunk), build_index(buckets, self.config.num_buckets))
         self.paths.publish(self.paths.index(chunk))
 
-    def fetch_described(self):
-        """Have what the scan wrote here, in a worker's machine."""
-        self.paths.fetch(*(self.paths.root / name for name in self.described), facts=self.described)
+    def fetch_inputs(self):
+        """Fetch what the scan wrote, and the indexes of grouped chunks: before a worker's tasks."""
+        scanned = (self.paths.root / name for name in self.described)
+        grouped = filter(self.config.is_grouped, range(self.config.num_chunks))
+        self.paths.fetch(*scanned, *map(self.paths.index, grouped), facts=self.described)
 
     def inputs(self, rows):
         """Splits, ids and weighted values of rows that are not dense; and arrays to keep."""
@@ -102,11 +102,11 @@ _job = None  # of this worker process
 def _start_worker(job):
     global _job
     _job = job
-    job.fetch_described()
+    job.fetch_inputs()
 
 
 def write_files(job, workers):
-    """Indexes and shards, by the same processes: a small run takes less time than their start."""
+    """Write indexes and shards in one go: starting workers twice takes longer than a small run."""
     rows = [source.num_rows for source in job.sources.values()]
     with progress(sum(rows) if all(rows) else None, "writing records", "row") as bar:
 
@@ -116,7 +116,7 @@ def write_files(job, workers):
                     yield _write_index, chunk
             before = 0
             for split, source in job.sources.items():
-                for shard, block in enumerate(shard_blocks(source, bar, before)):
+                for shard, block in enumerate(tracked_blocks(source, bar, before)):
                     before += block.num_rows
                     if all(map(job.paths.has, job.shard_files(split, shard))):
                         bar.update(block.num_rows)
@@ -132,7 +132,7 @@ def _work(task):
     return function(*arguments)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused, not warned of
+@np.errstate(over="ignore", invalid="ignore")  # overflow is an error, see _require_finite
 def _write_shard(split, shard, block):
     """One block of rows as files; returns its number of rows."""
     rows = _job.parse(split, block)
@@ -171,7 +171,7 @@ def _write_shard(split, shard, block):
 
 
 def _require_finite(split, block, splits, values):
-    """Weights multiply and collisions add up: beyond float32 a value is no number any more."""
+    """Refuse values that weights or hash collisions made too large for float32."""
     bad = ~np.isfinite(values)
     if bad.any():
         row = block.first_row + row_of_first(splits, bad) + 1

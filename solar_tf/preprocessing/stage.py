@@ -2,7 +2,7 @@
 
 First a scan of the training rows, where it is needed, for the vocabulary and the
 numbers of labels and features. Then every block of rows becomes one shard
-(`solar_tf.preprocessing.shards`). What exists already is complete and is not made again.
+(`solar_tf.preprocessing.shards`). A file that exists is complete and is not made again.
 """
 
 import json
@@ -13,33 +13,24 @@ from importlib import metadata
 import numpy as np
 
 import solar_tf
-from solar_tf.datasets.filters import read_label_filter
-from solar_tf.datasets.source import COUNT_LIMIT
+from solar_tf.datasets.dataset import read_label_filter
+from solar_tf.datasets.source import COUNT_LIMIT, ROWS_PER_BLOCK
 from solar_tf.datasets.vocabulary import Vocabulary
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import features
-from solar_tf.preprocessing.scan import ROWS_PER_SHARD, scan
+from solar_tf.preprocessing.scan import scan
 from solar_tf.preprocessing.shards import Job, write_files
 from solar_tf.run.checksums import file_facts, verify
-from solar_tf.run.directory import (
-    FORMAT,
-    atomic_write,
-    claim,
-    open_run,
-    read_arrays,
-    read_config,
-    read_summary,
-    run_directory,
-    sweep,
-    write_arrays,
-    write_json,
-)
+from solar_tf.run.directory import open_run, run_directory
+from solar_tf.run.files import atomic_write, read_arrays, sweep, write_arrays, write_json
+from solar_tf.run.locks import try_lock
+from solar_tf.run.manifest import FORMAT, read_config, read_summary
 from solar_tf.runtime.console import say, seconds, size, table
 from solar_tf.runtime.memory import choose_workers, held_to
 
 SPLITS = ("train", "test")
 COUNTERS = ("rows", "unlabelled", "duplicate_labels", "featureless")
-PARSED_TIMES = 15  # the parsed rows of a shard, at most in use while it is made
+PARSED_TIMES = 15  # most memory of making a shard, as a multiple of its parsed rows
 
 
 def preprocess(root, dataset, config, workers, max_memory=None):
@@ -56,7 +47,7 @@ def preprocess(root, dataset, config, workers, max_memory=None):
 def make_run(root, dataset, config, workers):
     """Stage 1; does what is missing."""
     paths = run_directory(root)
-    with claim(paths.preprocess_claim) as free:
+    with try_lock(paths.preprocess_lock) as free:
         if not free:
             raise UserError(f"{root}: another preprocess.py is at work here: wait for it to end")
         paths.start()
@@ -74,21 +65,18 @@ def make_run(root, dataset, config, workers):
             raise UserError(
                 f"{root}: {_difference(content['config'], config)}: choose another --run"
             )
-        if content is None or paths.lost(content.get("files", {})):
+        if content is None or paths.incomplete(content.get("files", {})):
             content = _describe(paths, dataset, config, fingerprint, workers, content)
-            described = (paths.root / name for name in content["files"])
-            paths.publish(*described, paths.config)
+            paths.publish(*(paths.root / name for name in content["files"]), paths.config)
             paths.require_same()
         if not _is_complete(paths, content):
-            paths.fetch(*(paths.root / name for name in content["files"]), facts=content["files"])
-            verify(paths.root, content["files"], "delete it and run preprocess.py again")
             job = Job(paths, dataset, config, content)
+            job.fetch_inputs()
+            verify(paths.root, content["files"], "delete it and run preprocess.py again")
             if config.grouped_share:
-                from solar_tf.preprocessing.grouping import (
-                    write_grouped,  # loads scipy, which others start without
-                )
+                from solar_tf.preprocessing import grouping  # loads scipy
 
-                write_grouped(job, workers)
+                grouping.write_grouped(job, workers)
             write_files(job, workers)
             _write_summary(job)
     return open_run(root, stage=True)
@@ -106,16 +94,14 @@ def _refuse_orphans(paths):
 
 def _is_complete(paths, content):
     """Whether all is there that the stage writes; what was cut short is cleared away."""
-    paths.fetch(paths.summary)
     summary = read_summary(paths, content["format"])
     if summary is None and content["format"] != FORMAT:
         raise UserError(
             f"{paths.location}: an unfinished run of an older version: delete it and start again"
         )
-    missing = paths.lost(summary["files"]) if summary else []
-    paths.drop(*(paths.root / name for name in missing))
+    missing = paths.incomplete(summary["files"]) if summary else []
     if missing:
-        paths.drop(paths.summary)
+        paths.drop(*(paths.root / name for name in missing), paths.summary)
     return summary is not None and not missing
 
 
@@ -191,32 +177,27 @@ def _describe(paths, dataset, config, fingerprint, workers, before=None):
 
 def _write_summary(job):
     """Count what the shards hold, and mark the stage as complete."""
-    counts = np.zeros(job.num_labels, np.int64)
+    paths, counts = job.paths, np.zeros(job.num_labels, np.int64)
+    indexes = [paths.index(chunk) for chunk in range(job.config.num_chunks)]
+    paths.fetch(*indexes, *paths.stored(paths.rows("train", 0).parent.parent))
     summary, files = {}, {}
     for split in SPLITS:
         counters, shard = [], 0
-        while job.paths.has(path := job.paths.rows(split, shard)):
-            job.paths.fetch(path)
+        while (path := paths.rows(split, shard)).exists():
             arrays = read_arrays(path, "preprocess.py")
-            files |= json.loads(arrays["files"].item()) | {
-                job.paths.name_of(path): file_facts(path)
-            }
+            files |= json.loads(arrays["files"].item()) | {paths.name_of(path): file_facts(path)}
             counters.append(arrays["counters"])
             if split == "train":
                 counts += np.bincount(arrays["labels"], minlength=job.num_labels)
             shard += 1
         totals = np.sum(counters, axis=0).tolist() if counters else [0] * len(COUNTERS)
         summary[split] = {"shards": shard, **dict(zip(COUNTERS, totals, strict=True))}
-    with atomic_write(job.paths.label_counts) as file:
+    with atomic_write(paths.label_counts) as file:
         np.save(file, counts)
-    indexes = [job.paths.index(chunk) for chunk in range(job.config.num_chunks)]
-    job.paths.fetch(*indexes)
-    files |= {
-        job.paths.name_of(path): file_facts(path) for path in (job.paths.label_counts, *indexes)
-    }
-    write_json(job.paths.summary, {**summary, "files": files})
-    job.paths.require_same()
-    job.paths.publish(job.paths.label_counts, job.paths.summary)
+    files |= {paths.name_of(path): file_facts(path) for path in (paths.label_counts, *indexes)}
+    write_json(paths.summary, {**summary, "files": files})
+    paths.require_same()
+    paths.publish(paths.label_counts, paths.summary)
 
 
 def _report(run, duration):
@@ -241,7 +222,6 @@ def _report(run, duration):
             if counts.get(name)
         ]
         rows.append((f"{split} rows", ", ".join([f"{counts['rows']:,}", *notes])))
-    run.fetch(run.paths.test_filter)
     if run.paths.test_filter.exists():
         pairs = read_arrays(run.paths.test_filter, "preprocess.py")["labels"]
         rows.append(("test filter", f"{len(pairs):,} labels of rows are not evaluated"))
@@ -252,8 +232,8 @@ def _report(run, duration):
 
 
 def _needs(dataset):
-    """Bytes that all processes need together, and each worker: as far as the first rows tell."""
-    rows = dataset.train.parse(next(dataset.train.blocks(ROWS_PER_SHARD)))
+    """Bytes that all processes need together, and each worker; guessed from the first rows."""
+    rows = dataset.train.parse(next(dataset.train.blocks(ROWS_PER_BLOCK)))
     text = sum(len(title) + 100 for title in rows.texts or ())
     arrays = (rows.labels, rows.features, rows.values, rows.dense)
     parsed = text + sum(array.nbytes for array in arrays if array is not None)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from solar_tf.analysis.report.results import baseline_results, solar_results
+from solar_tf.analysis.results import baseline_results, solar_results
 from solar_tf.analysis.tables import Table
 from solar_tf.reproduce import paper
 from solar_tf.reproduce.execution import SOLAR, commits
@@ -10,15 +10,18 @@ from solar_tf.reproduce.paper import EVAL_MS, TRAIN_HOURS
 from solar_tf.reproduce.plan import BASELINE_ROWS, SOLAR_ROWS
 from solar_tf.runtime.console import seconds
 
-METRICS = {  # of a table: the paper's name of a metric, and ours of each that it may mean
+# The paper's name of a metric, and ours of each that it may mean.
+P_AT_3_AND_5 = {"P@1": ("P@1",), "P@3": ("P@3", "RP@3"), "P@5": ("P@5", "RP@5")}
+METRICS = {
     1: {"P@1": ("P@1",), "P@5": ("P@5", "RP@5"), "P@10": ("P@10", "RP@10"), "Rec@100": ("R@100",)},
-    2: {"P@1": ("P@1",), "P@3": ("P@3", "RP@3"), "P@5": ("P@5", "RP@5")},
+    2: P_AT_3_AND_5,
     3: {},
-    4: {"P@1": ("P@1",), "P@3": ("P@3", "RP@3"), "P@5": ("P@5", "RP@5")},
+    4: P_AT_3_AND_5,
 }
 TIMES = {1: (TRAIN_HOURS, EVAL_MS), 2: (), 3: (TRAIN_HOURS, EVAL_MS), 4: (EVAL_MS,)}
-QUOTED_DATASETS = {1: ("books",), 2: ("wiki500k", "amazon670k", "amazon3m"),
-                   3: ("wiki500k", "amazon670k", "amazon3m"), 4: ("amazon670k",)}  # fmt: skip
+QUOTED_DATASETS = {
+    table: tuple(dict.fromkeys(cell.dataset for cell in paper.cells(table))) for table in METRICS
+}
 
 
 @dataclass
@@ -33,14 +36,6 @@ class Row:
     verdicts: dict = field(default_factory=dict)  # metric of ours: (word, difference)
 
 
-def result_values(result):
-    return result.metrics | {
-        TRAIN_HOURS: result.training_seconds / 3600,
-        EVAL_MS: result.ms_query,
-        "epochs": result.epochs,
-    }
-
-
 def main_rows(table, run, failed):
     """The rows of Table 1, 2 or 3 from the main run; `failed` says why baselines are missing."""
     results = solar_results(run) if run else []
@@ -48,29 +43,31 @@ def main_rows(table, run, failed):
     by_row = {(r.setting, r.score): r for r in results}
     rows = []
     for setting in SOLAR_ROWS[table]:
-        for score in ("probability", "evidence")[: 2 if METRICS[table] else 1]:
-            # Buckets fewer than m are all kept, and infer.py names the setting by their number.
-            kept = f"m={min(int(setting[2:]), num_buckets)}" if setting != "full" else setting
-            result = by_row.get((kept, score))
-            name = f"SOLAR ({setting})"
-            quoted = name if score == "probability" else None  # evidence is not the paper's
-            title = name if score == "probability" else f"{name}, evidence"
-            rows.append(_row(table, title, quoted, result, run, SOLAR, None))
+        # Where there are fewer than m buckets, infer.py keeps all, and names the setting so.
+        kept = f"m={min(int(setting[2:]), num_buckets)}" if setting != "full" else setting
+        name = f"SOLAR ({setting})"
+        rows.append(_row(name, _cells(table, name), by_row.get((kept, "probability")), run, SOLAR))
+        if METRICS[table]:  # evidence is not the paper's, and differs in no time
+            found = by_row.get((kept, "evidence"))
+            rows.append(_row(f"{name}, evidence", _cells(table, None), found, run, SOLAR))
     found = {r.method: r for r in baseline_results(run)} if run else {}
     for name, title in BASELINE_ROWS[table].items():
-        rows.append(_row(table, title, title, found.get(name), run, name, failed.get(name)))
+        reason = failed.get(name)
+        rows.append(_row(title, _cells(table, title), found.get(name), run, name, reason))
     return rows
 
 
-def _row(table, title, quoted, result, run, part, reason):
-    cells = {
-        dataset: quoted_cells(table, dataset, quoted) if quoted else {}
-        for dataset in QUOTED_DATASETS[table]
-    }
+def _row(title, cells, result, run, part, reason=None):
     if result is None:
         return Row(title, "not run", reason or "not asked for", paper=cells)
+    times = {TRAIN_HOURS: result.training_seconds / 3600, EVAL_MS: result.ms_query}
+    values = result.metrics | times | {"epochs": result.epochs}
     source = f"{run.paths.root.name} @ {commits(run, part)}"
-    return Row(title, "measured here", source, result_values(result), cells)
+    return Row(title, "measured here", source, values, cells)
+
+
+def _cells(table, model):
+    return {dataset: quoted_cells(table, dataset, model) for dataset in QUOTED_DATASETS[table]}
 
 
 def quoted_cells(table, dataset, model):
@@ -91,19 +88,11 @@ def ablation_rows(runs, counts):
     rows = []
     for (num_buckets, run), paper_buckets in zip(runs, (30_000, 20_000, 10_000), strict=True):
         for k in counts:
-            key = f"B={paper_buckets}, K={k}"
-            quoted = {c.metric: c.value for c in paper.cells(4) if c.row == key}
             subset = None if k == max(counts) else k
-            for score in ("probability", "evidence"):
-                found = [r for r in solar_results(run, subset) if r.score == score] if run else []
+            found = {r.score: r for r in solar_results(run, subset)} if run else {}
+            for score, model in (("probability", f"B={paper_buckets}, K={k}"), ("evidence", None)):
                 title = f"B={num_buckets:,}, K={k}" + ", evidence" * (score == "evidence")
-                cells = {"amazon670k": quoted if score == "probability" else {}}
-                if found:
-                    source = f"{run.paths.root.name} @ {commits(run, SOLAR)}"
-                    values = result_values(found[0])
-                    rows.append(Row(title, "measured here", source, values, cells))
-                else:
-                    rows.append(Row(title, "not run", "not asked for", paper=cells))
+                rows.append(_row(title, _cells(4, model), found.get(score), run, SOLAR))
     return rows
 
 

@@ -1,10 +1,8 @@
 """What a reproduction will take: --dry_run."""
 
 from solar_tf.analysis.tables import Table
-from solar_tf.errors import UserError
-from solar_tf.reproduce.execution import baseline_is_done, solar_is_done
+from solar_tf.reproduce.execution import baseline_is_done, existing_run, solar_is_done
 from solar_tf.reproduce.plan import MODELS
-from solar_tf.run.directory import open_run
 from solar_tf.runtime.console import say, seconds, size
 
 # Seconds of a fit on the embedded default, 48,344 rows and 42,242 labels, on two cores that other
@@ -29,7 +27,7 @@ def costs(runs, folder, dataset, wish, workers):
     rows, total = [], 0.0
     num_rows = dataset.train.count_rows()
     for planned in runs:
-        run = _existing(folder.run(planned.name))
+        run = existing_run(folder.run(planned.name))
         tables = ", ".join(map(str, planned.tables))
         config = planned.config
         if planned.solar:
@@ -60,13 +58,6 @@ def costs(runs, folder, dataset, wish, workers):
         notes.append(f"Left out by --models: {', '.join(left_out)}.")
     header = ["run", "tables", "time here", "disk", "how it is known"]
     return Table(f"What a reproduction in {folder.root} takes", header, rows, notes, "costs")
-
-
-def _existing(root):
-    try:
-        return open_run(root)
-    except UserError:
-        return None
 
 
 def _baseline(name, num_rows):

@@ -1,4 +1,4 @@
-"""Rows of an earlier reproduction, on another machine say, in the place of those not run here."""
+"""Rows of an earlier reproduction, perhaps on another machine, instead of rows not run here."""
 
 import dataclasses
 import json
@@ -37,7 +37,7 @@ def read_earlier(tables, dataset):
 
 
 def fill_in(rows, content):
-    """Take what was not run here from an earlier table, in place; returns a note if anything is."""
+    """Replace rows that were not run here by an earlier table's; returns a note about them."""
     measured = {row["model"]: row for row in content["rows"] if row["values"]}
     on = "{cpu}, {cores} cores".format(**content["machine"])
     taken = False
@@ -45,7 +45,7 @@ def fill_in(rows, content):
         if row.values or row.model not in measured:
             continue
         source, values = (measured[row.model][name] for name in ("source", "values"))
-        if not source.startswith(MARK):  # else it was taken from yet another one
+        if not source.startswith(MARK):  # else that table had it from another one
             source = f"{MARK}{source} ({on})"
         rows[i] = dataclasses.replace(row, status="measured earlier", source=source, values=values)
         taken = True

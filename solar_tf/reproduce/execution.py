@@ -1,4 +1,4 @@
-"""Do what is missing of a reproduction: stages and baselines, each of which goes on by itself."""
+"""Make the missing parts of a reproduction; stages and baselines resume by themselves."""
 
 import dataclasses
 import os
@@ -8,11 +8,12 @@ import typing
 from solar_tf.baselines import BASELINES, baseline_class
 from solar_tf.errors import UserError
 from solar_tf.reproduce.plan import MAIN
-from solar_tf.run.directory import open_run, read_json, write_json
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_json, write_json
 from solar_tf.runtime.console import say
 from solar_tf.runtime.provenance import machine
 
-SOLAR = "SOLAR"  # its part of a provenance.json; baselines go by their names
+SOLAR = "SOLAR"  # its key in provenance.json; baselines have their names
 
 
 def execute(runs, folder, dataset, wish, trainers=None, workers=None):
@@ -31,7 +32,7 @@ def execute(runs, folder, dataset, wish, trainers=None, workers=None):
                 continue
             try:
                 make_baseline(root, name, wish)
-            except UserError as error:  # one that is not there does not stop the others
+            except UserError as error:  # a baseline that cannot run does not stop the others
                 failed[planned.name, name] = str(error)
                 say(f"{name}: not run: {error}")
     return failed
@@ -80,7 +81,7 @@ def make_baseline(root, name, wish):
 
 
 def baseline_settings(kind, preset, texts):
-    """A baseline's own paper's settings, those for data of a preset's size, and then the user's."""
+    """The baseline's own settings, changed by those for the preset, and then by the user's."""
     given = typed_settings(kind.Settings, texts)
     chosen = {name: getattr(given, name) for name in texts}
     return dataclasses.replace(given, **(kind.presets.get(preset, {}) | chosen))
@@ -105,7 +106,7 @@ def typed_settings(kind, texts):
 
 
 def stamp(run, part):
-    """Note machine and commit before a part of the run is made, or made further."""
+    """Note machine and commit before a part of the run is made or continued."""
     content = read_json(run.paths.provenance) or {}
     visits = content.setdefault("parts", {}).setdefault(part, [])
     now = machine()
@@ -120,7 +121,11 @@ def commits(run, part):
     return ", ".join(visit["commit"] or "installed" for visit in visits) or "unknown"
 
 
+def existing_run(root):
+    """A run, or None before it is there."""
+    return open_run(root) if (root / "config.json").exists() else None
+
+
 def main_run(folder):
     """The run of Tables 1, 2, 3 and 5, or None before it is there."""
-    root = folder.run(MAIN)
-    return open_run(root) if (root / "config.json").exists() else None
+    return existing_run(folder.run(MAIN))

@@ -3,18 +3,18 @@
 import dataclasses
 import os
 
+from solar_tf.analysis.charts import Chart
 from solar_tf.analysis.report import figures
-from solar_tf.analysis.report.page import figure, grid, page, paragraph
-from solar_tf.analysis.report.results import baseline_results, solar_results
-from solar_tf.analysis.report.svg import Chart
+from solar_tf.analysis.report.page import figure, grid, page, paragraph, titled
+from solar_tf.analysis.results import baseline_results, solar_results
 from solar_tf.analysis.tables import Table
 from solar_tf.baselines import baseline_class
 from solar_tf.config import load_preset
 from solar_tf.reproduce import compare, paper, samples
 from solar_tf.reproduce.earlier import fill_in
-from solar_tf.reproduce.execution import main_run
+from solar_tf.reproduce.execution import existing_run, main_run
 from solar_tf.reproduce.plan import BASELINE_ROWS, MAIN, ablation, ablation_counts
-from solar_tf.run.directory import atomic_write, open_run, write_json
+from solar_tf.run.files import atomic_write, write_json
 from solar_tf.runtime.provenance import machine
 
 
@@ -43,7 +43,7 @@ def _compared(table, run, folder, wish, config, dataset, paper_dataset, reasons)
     if table == 4:
         counts = ablation_counts(wish.ablation_chunks)
         planned = list(ablation(config, wish.ablation_chunks))
-        runs = [(p.config.num_buckets, _open(folder.run(p.name))) for p in planned]
+        runs = [(p.config.num_buckets, existing_run(folder.run(p.name))) for p in planned]
         rows = compare.ablation_rows(runs, counts)
         quoted = "amazon670k"
     else:
@@ -68,7 +68,7 @@ def _compared(table, run, folder, wish, config, dataset, paper_dataset, reasons)
 
 
 def _solar_notes(wish, config):
-    """What SOLAR did not take from the preset."""
+    """SOLAR's settings that differ from its preset."""
     if wish.preset is None:
         return []
     usual, ours = load_preset(wish.preset).to_dict(), config.to_dict()
@@ -77,7 +77,7 @@ def _solar_notes(wish, config):
 
 
 def _preset_notes(table, wish):
-    """Which baselines did not run with their own paper's settings."""
+    """The baselines that ran with a preset, not with their own paper's settings."""
     titles = [
         title
         for name, title in BASELINE_ROWS.get(table, {}).items()
@@ -101,10 +101,6 @@ def _table_5(run, dataset, reasons):
     return Outcome(5, samples.render(found, dataset.name, reason), content)
 
 
-def _open(root):
-    return open_run(root) if (root / "config.json").exists() else None
-
-
 def write(outcomes, folder, dataset):
     """Write every table in all its forms, and the page."""
     for outcome in outcomes:
@@ -123,10 +119,8 @@ def render_page(outcomes, folder, dataset):
     on = machine()
     sections = [("about", "About", _about(folder))]
     for outcome in outcomes:
-        body = "".join(
-            (f"<h3>{table.title}</h3>" if i else paragraph(table.title)) + table.html()
-            for i, table in enumerate(outcome.tables)
-        )
+        first, *others = outcome.tables
+        body = paragraph(first.title) + first.html() + titled(*others)
         if outcome.number == 4:
             body += _ablation_figures(outcome.content["rows"])
         sections.append((f"table{outcome.number}", f"Table {outcome.number}", body))

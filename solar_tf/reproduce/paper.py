@@ -7,8 +7,8 @@ a cell that the paper leaves empty.
 import re
 from dataclasses import dataclass
 
-POINTS = 0.5  # of a percentage: another seed moves P@k by a few tenths
-RATIO = 1.1  # of a time: the machines differ, so that few times will match
+POINTS = 0.5  # another seed moves P@k by a few tenths
+RATIO = 1.1  # of times; machines differ, so few will match
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,13 @@ class Fact:
 
 @dataclass(frozen=True)
 class Sample:
-    """A query of Table 5; `*_correct` is how many of the four predictions the paper counts."""
+    """A query of Table 5 with four predictions of each model."""
 
+    half: str
     query: str
-    kind: str
     solar: tuple
-    solar_correct: int
     glas: tuple
-    glas_correct: int
+    correct: tuple  # of SOLAR and of GLaS, such as `4 of 4 correct`
 
 
 DATASETS = {
@@ -133,62 +132,29 @@ HYPERPARAMETERS = (
     Fact("amazon670k", "dense inputs", 512, "§5.2"),
 )
 
-SAMPLES = (
-    Sample(
-        "remington the science and practice of pharmacy 2 volumes",
-        "frequent",
-        (
-            "pharmacotherapy a patho-physiologic approach 8th edition",
-            "the sanford guide to antimicrobial therapy sanford guides",
-            "goodman and gilmans the pharmacological basis of therapeutics twelfth edition",
-            "basic and clinical pharmacology 12e lange basic science",
-        ),
-        4,
-        (
-            "goodman and gilmans the pharmacological basis of therapeutics twelfth edition",
-            "pharmaceutical calculations 13th edition",
-            "basic and clinical pharmacology 12e lange basic science",
-            "the sanford guide to antimicrobial therapy 2013",
-        ),
-        4,
-    ),
-    Sample(
-        "hello in there a big sisters book of waiting",
-        "infrequent",
-        (
-            "im a big sister",
-            "you and me new baby",
-            "look at me new baby",
-            "the berenstain bears new baby",
-        ),
-        4,
-        (
-            "just me and my little brother little critter picturebackr",
-            "the day the crayons quit",
-            "the invisible boy",
-            "the name jar",
-        ),
-        0,
-    ),
-    Sample(
-        "beginners guide to american mah jongg how to play the game amp win",
-        "infrequent",
-        (
-            "winning american mah jongg strategies a guide for the novice player",
-            "fudge dice black 4 dice in plastic tube",
-            "the great mahjong book history lore and play",
-            "beginners guide to american mah jongg how to play the game amp win",
-        ),
-        3,
-        (
-            "winning american mah jongg strategies a guide for the novice player",
-            "the great mahjong book history lore and play",
-            "beginners guide to american mah jongg how to play the game amp win",
-            "national mah jongg league scorecard large 2014",
-        ),
-        4,
-    ),
-)
+# A query, what SOLAR and GLaS predict, and how many of the four the paper counts as correct.
+TABLE_5 = """
+frequent | remington the science and practice of pharmacy 2 volumes
+pharmacotherapy a patho-physiologic approach 8th edition                      | goodman and gilmans the pharmacological basis of therapeutics twelfth edition
+the sanford guide to antimicrobial therapy sanford guides                     | pharmaceutical calculations 13th edition
+goodman and gilmans the pharmacological basis of therapeutics twelfth edition | basic and clinical pharmacology 12e lange basic science
+basic and clinical pharmacology 12e lange basic science                       | the sanford guide to antimicrobial therapy 2013
+4 of 4 correct                                                                | 4 of 4 correct
+
+infrequent | hello in there a big sisters book of waiting
+im a big sister               | just me and my little brother little critter picturebackr
+you and me new baby           | the day the crayons quit
+look at me new baby           | the invisible boy
+the berenstain bears new baby | the name jar
+4 of 4 correct                | 0 of 4 correct
+
+infrequent | beginners guide to american mah jongg how to play the game amp win
+winning american mah jongg strategies a guide for the novice player | winning american mah jongg strategies a guide for the novice player
+fudge dice black 4 dice in plastic tube                             | the great mahjong book history lore and play
+the great mahjong book history lore and play                        | beginners guide to american mah jongg how to play the game amp win
+beginners guide to american mah jongg how to play the game amp win  | national mah jongg league scorecard large 2014
+3 of 4 correct                                                      | 4 of 4 correct
+"""  # noqa: E501
 
 PRECISION_NOTE = (
     "P@k divides by k; RP@k divides by min(k, true labels), as the published evaluators of the "
@@ -202,12 +168,11 @@ def cells(table):
     return {1: _table_1, 2: _by_model, 3: _by_model, 4: _table_4}[table](table)
 
 
-def lookup(table, dataset, row, metric):
-    """The value of a cell, or None where the paper has none."""
-    for cell in cells(table):
-        if (cell.dataset, cell.row, cell.metric) == (dataset, row, metric):
-            return cell.value
-    return None
+def samples():
+    """The Samples of Table 5."""
+    for block in TABLE_5.split("\n\n"):
+        (half, query), *predictions, correct = _lines(block)
+        yield Sample(half, query, *zip(*predictions, strict=True), tuple(correct))
 
 
 def verdict(metric, ours, paper):

@@ -60,7 +60,7 @@ class Wish:
     models: tuple = MODELS
     settings: dict = field(default_factory=dict)  # of baselines: {name: {setting: value}}
     ablation_chunks: int = ABLATION_CHUNKS
-    preset: str | None = None  # of the dataset: baselines that have one of this name take it
+    preset: str | None = None  # of the dataset; baselines with a preset of this name use it
     earlier: dict = field(default_factory=dict)  # {table: content}, for rows that are not run
 
 

@@ -1,9 +1,9 @@
-"""Attributes of labels, and the labels that have some: filters for searches.
+"""Attributes of labels, by which a search can filter.
 
 A file of attributes is tab-separated text: a header of names, then a line for each label, in
-their order; an empty field is no value. `conditions` has their syntax. Where
-every value of an attribute is a number, they compare numbers. A label without a value meets no
-condition, not even that of being unlike another, but for `name=""`, which asks for such labels.
+order; an empty field is no value. `conditions` has the syntax of filters. If all values of an
+attribute are numbers, they are compared as numbers. A label without a value meets no condition,
+not even `name!=value`, except `name=""`, which asks for such labels.
 """
 
 import difflib
@@ -23,10 +23,10 @@ from solar_tf.retrieval.conditions import Condition, parse_conditions
 
 _ORDER = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 NONE = -1  # the code of no value
-LISTED = 100  # values of an attribute that are listed, the most frequent first
+LISTED = 100  # values of an attribute to choose from, the most frequent first
 REMEMBERED = 8  # selections of labels
 SHOWN = 10  # values in a message
-MOST_COMPARED = 2000  # values among which a misspelt one is looked for
+MOST_COMPARED = 2000  # values in which a misspelt one is looked up
 
 
 class Column:
@@ -57,9 +57,9 @@ class Column:
         return int(number) if number.is_integer() else number
 
     def meets(self, condition: Condition) -> NDArray[np.bool_]:
-        """Which labels meet a condition, bool [N]: tested once for each value."""
+        """Which labels meet a condition, bool [N]; each value is tested once."""
         text, name, sign, wanted = condition
-        met = np.zeros(len(self.values) + 1, bool)  # the last is for those without a value
+        met = np.zeros(len(self.values) + 1, bool)  # the last is for labels without a value
         given = [value for value in wanted if value]
         if sign in _ORDER:
             if self.numbers is None:
@@ -90,7 +90,7 @@ class Column:
         raise UserError(f"{text!r}: no label has the {name} {value[:60]!r}: {remedy}")
 
     def extended(self, num_labels: int, rows: Iterable[tuple[int, str]] = ()) -> "Column":
-        """The same with more labels, of which some have values."""
+        """The column with more labels; `rows` has the values of some."""
         codes = np.full(num_labels, NONE, np.int32)
         codes[: len(self.codes)] = self.codes
         values = dict(self.values)
@@ -99,7 +99,7 @@ class Column:
         return Column(codes, values)
 
     def describe(self, name: str, allowed: NDArray[np.bool_] | None) -> dict[str, Any]:
-        """What there is to choose from, among the labels that may be found."""
+        """The values to choose from, among the labels that may be found."""
         codes = self.codes if allowed is None else self.codes[allowed]
         counts = np.bincount(codes[codes >= 0], minlength=len(self.values))
         used = np.flatnonzero(counts)
@@ -133,12 +133,12 @@ class Attributes:
 
     def _set(self, columns: dict[str, Column], num_labels: int) -> None:
         self.columns, self.num_labels = columns, num_labels
-        # People type on with the filter that they have chosen.
+        # People keep a filter while they type.
         self._selected = lru_cache(REMEMBERED)(self._select)
 
     @classmethod
     def of_columns(cls, columns: dict[str, Column], num_labels: int) -> "Attributes":
-        """Of columns that are made already; there may be none."""
+        """Attributes of finished columns; there may be none."""
         attributes = cls.__new__(cls)
         attributes._set(columns, num_labels)
         return attributes
@@ -175,9 +175,9 @@ class Attributes:
     def extended(
         self, num_labels: int, rows: Mapping[int, Mapping[str, str]] | None = None
     ) -> "Attributes":
-        """The same with the labels that were added since, and what attributes those have.
+        """The attributes with labels that were added since; `rows` has their attributes by label.
 
-        What is said of a label that has attributes here already does not count.
+        Rows of labels that are here already do not count.
         """
         if num_labels < self.num_labels:
             raise UserError(f"attributes of {self.num_labels} labels, and there are {num_labels}")
@@ -193,9 +193,9 @@ class Attributes:
         return Attributes.of_columns(columns, num_labels)
 
     def select(self, conditions: str, num_labels: int | None = None) -> NDArray[np.bool_]:
-        """The labels that meet all conditions, bool [N]: what `allow` of a search takes.
+        """The labels that meet all conditions, bool [N], as the option `allow` takes them.
 
-        Labels beyond the attributes, such as those added later, have no values.
+        Labels that were added after the attributes have no values.
         """
         if num_labels is not None and num_labels != self.num_labels:
             return self.extended(num_labels).select(conditions)
@@ -208,16 +208,16 @@ class Attributes:
         return mask
 
     def of(self, label: int) -> dict[str, str | float | int]:
-        """The values that a label has."""
+        """The values of a label, by name."""
         codes = {name: int(column.codes[label]) for name, column in self.columns.items()}
         return {name: self.columns[name].value(codes[name]) for name in codes if codes[name] >= 0}
 
     def describe(self, allowed: NDArray[np.bool_] | None = None) -> list[dict[str, Any]]:
-        """Names, kinds and values with their numbers of labels, among those `allowed`."""
+        """Name, kind and values of each attribute, counted among the `allowed` labels."""
         return [column.describe(name, allowed) for name, column in self.columns.items()]
 
     def row(self, given: Mapping[str, Any]) -> dict[str, str]:
-        """The attributes of a new label as they are kept; UserError where they do not fit."""
+        """The attributes of a new label as files keep them; UserError if they do not fit."""
         row = {}
         for name, value in given.items():
             text = _text(value)
@@ -237,7 +237,7 @@ class Attributes:
 
 
 def _codes(texts, values):
-    """Numbers for texts, by a dict that learns what it does not know yet."""
+    """The codes of texts; new texts are added to the dict `values`."""
     for text in dict.fromkeys(texts):  # in their order
         values.setdefault(text, len(values) - 1)
     return np.fromiter(map(values.__getitem__, texts), np.int32, len(texts))

@@ -2,8 +2,8 @@
 
     section=web|net year>=1990 licence!=none name="two words"
 
-All of them must hold. A `|` separates values of which one must be met. Names and values with
-blanks or signs in them stand in double quotes, where a backslash keeps the next character.
+All conditions must hold. `|` separates alternative values. Names and values with blanks or signs
+stand in double quotes, where a backslash escapes the next character.
 """
 
 import re
@@ -22,7 +22,7 @@ _HOW = 'write name=value, name!=value or name>=number, with blanks between, such
 
 
 class Condition(NamedTuple):
-    """One of them: `name sign value|value`, with its text for messages."""
+    """`name sign value|value`, with its text for messages."""
 
     text: str
     name: str

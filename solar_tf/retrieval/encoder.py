@@ -1,19 +1,32 @@
-"""Queries to the probabilities of their buckets (§3.3), from mapped weights, without TensorFlow.
+"""Queries to the probabilities of their buckets (§3.3), by one of two encoders.
 
-A query touches a few rows of the input layer, and ReLU leaves many hidden units at zero: for
-a few queries only the rows of the others are read of the output layer.
+`CompiledEncoder` is for few queries, and for programs that must not load TensorFlow. A query
+touches a few rows of the input layer, and ReLU leaves many hidden units at zero: only the rows
+of the other units are read from the output layer.
+
+`TensorFlowEncoder` is for many queries: matrix products, by the network that was trained.
+
+Both have a `batch_size`, the queries to encode at a time, and `open(model, chunk)`. It takes a
+chunk's weights as they are stored, mapped and in any precision, and returns the chunk's network:
+a function of `Inputs` that returns [n, B] float32.
 """
 
+import sys
+
 import numpy as np
-import scipy.sparse
+from numba import types
+from numba.extending import overload
 from scipy.special import expit
 
 from solar_tf.preprocessing import features, hashing
-from solar_tf.run.precision import SCALE, scaled
+from solar_tf.run.precision import SCALE, restore
+from solar_tf.run.weights import NAMES, load_stored, weight_shapes
 from solar_tf.runtime.compiled import compiled
+from solar_tf.runtime.devices import load_tensorflow
+from solar_tf.runtime.ragged import row_splits, slice_rows
 
-COLUMNS = 4096  # widened to float32 at a time
-FEW = 12  # queries, up to which reading parts of the output layer beats a matrix product
+STREAMS = 2  # batches that TensorFlow has in work at a time
+COLUMNS = 2048  # of the output layer at a time: its rows stay in the cache from query to query
 
 
 class Inputs:
@@ -31,145 +44,195 @@ class Inputs:
             splits, ids, values = inputs.indptr, inputs.indices, inputs.data
         self.splits, self.ids = splits, ids
         self.num_queries = len(splits) - 1
-        self.known = np.diff(splits) > 0  # without a known word there is nothing to search by
+        self.known = np.diff(splits) > 0  # a query without a known word cannot be searched
         self.values = features.weigh(splits, ids, values, run.config, token_weights)
 
     def part(self, start, stop):
         """The queries start to stop."""
+        if (start, stop) == (0, self.num_queries):
+            return self
         part = object.__new__(Inputs)
         part.__dict__ |= self.__dict__
         part.num_queries, part.known = stop - start, self.known[start:stop]
         if self.dense is not None:
             part.dense = self.dense[start:stop]
         else:
-            part.splits = self.splits[start : stop + 1] - self.splits[start]
-            rows = slice(self.splits[start], self.splits[stop])
-            part.ids, part.values = self.ids[rows], self.values[rows]
+            part.splits, part.ids = slice_rows(self.splits, self.ids, start, stop)
+            _, part.values = slice_rows(self.splits, self.values, start, stop)
         return part
 
+    def features(self, query):
+        """The values of one query's features, by id."""
+        row = slice(*self.splits[query : query + 2])
+        return dict(zip(self.ids[row].tolist(), self.values[row].tolist(), strict=True))
+
     def of_chunk(self, chunk):
-        """What the chunk's network takes (§3.2): [n, input_dim], hashed with the chunk's seed."""
+        """What the chunk's network takes (§3.2), by name, hashed with the chunk's seed."""
         if self.dense is not None:
-            return self.dense
-        width = self.config.feature_dim
-        hashed = hashing.hash_ids(self.ids, self.seeds[chunk], width)
+            return {"dense": np.asarray(self.dense, np.float32)}
+        hashed = hashing.hash_ids(self.ids, self.seeds[chunk], self.config.feature_dim)
         splits, ids, values = hashing.hash_features(self.splits, hashed, self.values)
-        return scipy.sparse.csr_array((values, ids, splits), shape=(self.num_queries, width))
+        return {"ids": ids, "values": values, "row_splits": splits.astype(np.int32)}
 
 
-def probabilities(model, inputs):
-    """One chunk's forward pass (§3.2): inputs [n, input_dim], dense or CSR -> [n, B] float32.
+class TensorFlowEncoder:
+    """The networks of a run's chunks, by one traced function; loads TensorFlow."""
 
-    The model's weights may be stored in any precision.
+    batch_size = 1000
+
+    def __init__(self, run):
+        if "tensorflow" not in sys.modules:
+            load_tensorflow()
+        from solar_tf.training.model import probability_function
+
+        self.shapes = weight_shapes(run.config, run.input_dim)
+        dense = run.dataset["kind"] == "dense"
+        self.function = probability_function(run.config, run.input_dim, dense)
+
+    def load(self, folder):
+        """The network of the weights in a folder, as a function of a batch by name."""
+        return self.network(load_stored(folder, self.shapes))
+
+    def network(self, model):
+        """The network of a chunk's weights, as a function of a batch by name."""
+        weights = {name: _borrow(restore(model, name)) for name in NAMES}
+        return lambda batch: self.function(batch, weights).numpy()
+
+    def open(self, model, chunk):
+        import tensorflow as tf
+
+        network = self.network(model)
+
+        def probabilities(inputs):
+            with tf.device("CPU"):  # where batches of records are, too
+                batch = {name: tf.constant(a) for name, a in inputs.of_chunk(chunk).items()}
+            return network(batch)
+
+        return probabilities
+
+
+def _borrow(array):
+    """An array as a tensor that shares its memory, if it is aligned as TensorFlow's are."""
+    import tensorflow as tf
+
+    if array.ctypes.data % 64:  # restored from a smaller precision, and not mapped
+        return tf.constant(array)
+    return tf.experimental.dlpack.from_dlpack(np.asarray(array).__dlpack__())
+
+
+class CompiledEncoder:
+    """All arithmetic of a chunk in one compiled call.
+
+    For few queries, calls into numpy take longer than their arithmetic, and threads wait for each
+    other between them.
     """
-    first = multiply_rows if scipy.sparse.issparse(inputs) else multiply
-    hidden = np.maximum(first(model, "hidden_kernel", inputs) + model["hidden_bias"], 0)
-    if len(hidden) > FEW:
-        logits = multiply(model, "output_kernel", hidden)
-    else:
-        logits = np.stack([multiply_active(model, "output_kernel", units) for units in hidden])
-    return expit(logits + model["output_bias"])
+
+    batch_size = 256
+
+    def open(self, model, chunk):
+        layers = [_layer(model, "hidden"), _layer(model, "output")]
+
+        def probabilities(inputs):
+            seed = inputs.seeds[chunk]
+            if inputs.dense is None:
+                rows = inputs.splits, inputs.ids, inputs.values
+            else:
+                places = np.nonzero(inputs.dense)
+                counts = np.bincount(places[0], minlength=inputs.num_queries)
+                rows, seed = (row_splits(counts), places[1], inputs.dense[places]), None
+            kinds = np.int64, np.int32, np.float32
+            rows = tuple(np.asarray(a, kind) for a, kind in zip(rows, kinds, strict=True))
+            logits = np.zeros((inputs.num_queries, len(model["output_bias"])), np.float32)
+            _fill_logits(rows, seed, *layers, logits)
+            return expit(logits, out=logits)
+
+        return probabilities
 
 
-# Products with weights in any precision, by name: [n, columns] float32.
-
-
-def multiply_rows(model, name, inputs):
-    """inputs @ weights, [n, columns] float32, for CSR inputs that touch a few rows of them."""
-    kernel = model[name]
-    if kernel.dtype == np.float32:
-        return inputs @ kernel
-    touched, places = np.unique(inputs.indices, return_inverse=True)
-    shape = inputs.shape[0], len(touched)
-    few = type(inputs)((inputs.data, places, inputs.indptr), shape=shape)
-    return scaled(model, name, few @ kernel[touched].astype(np.float32))
-
-
-def multiply(model, name, inputs):
-    """inputs @ weights, [n, columns] float32, for dense inputs."""
-    kernel = model[name]
-    if kernel.dtype == np.float32:
-        return inputs @ kernel
-    product = np.empty((len(inputs), kernel.shape[1]), np.float32)
-    for start in range(0, kernel.shape[1], COLUMNS):
-        columns = slice(start, start + COLUMNS)
-        part = inputs @ kernel[:, columns].astype(np.float32)
-        product[:, columns] = scaled(model, name, part, columns)
-    return product
-
-
-def multiply_active(model, name, units):
-    """units [rows] @ weights, of which only the rows of units that are not 0 are read.
-
-    Without a copy of those rows, and without the threads of BLAS, which for one query wait for
-    each other longer than they work.
-    """
-    kernel, active = model[name], np.flatnonzero(units)
-    rows, units = active, units[active]
-    if kernel.dtype == np.float16:  # unknown to numba
-        kernel, rows = kernel[active].astype(np.float32), np.arange(len(active))
-    sums = np.zeros(kernel.shape[1], np.float32)
-    _add_rows(np.asarray(kernel), rows, units, sums)
-    return scaled(model, name, sums)
+def _layer(model, name):
+    """Kernel, scale of the kernel or None, and bias."""
+    kernel = np.asarray(model[f"{name}_kernel"])
+    if kernel.dtype == np.float16:
+        kernel = kernel.view(np.uint16)  # numba has no float16: see `_widen`
+    scale = model.get(f"{name}_kernel{SCALE}")
+    return kernel, scale if scale is None else np.asarray(scale), np.asarray(model[f"{name}_bias"])
 
 
 @compiled
-def _add_rows(kernel, rows, factors, sums):
-    """sums += factors @ kernel[rows], in the order of the rows, four in one go."""
-    whole = len(rows) // 4 * 4
-    for i in range(0, whole, 4):
-        a, b, c, d = kernel[rows[i]], kernel[rows[i + 1]], kernel[rows[i + 2]], kernel[rows[i + 3]]
-        e, f, g, h = factors[i], factors[i + 1], factors[i + 2], factors[i + 3]
-        for j in range(len(sums)):
-            two = sums[j] + e * np.float32(a[j]) + f * np.float32(b[j])
-            sums[j] = two + g * np.float32(c[j]) + h * np.float32(d[j])
-    for i in range(whole, len(rows)):
-        factor, row = factors[i], kernel[rows[i]]
-        for j in range(len(sums)):
-            sums[j] += factor * np.float32(row[j])
-
-
-# A few queries, whose features are sparse: the same in one call, since those into numpy and scipy
-# take longer than their arithmetic, and threads wait for each other between them.
-
-
-def probabilities_of_few(model, inputs, chunk):
-    """The probabilities of the buckets of a chunk, [n, B] float32, for up to FEW queries."""
-    if inputs.dense is not None or model["output_kernel"].dtype == np.float16:
-        return probabilities(model, inputs.of_chunk(chunk))
-    logits = np.empty((inputs.num_queries, len(model["output_bias"])), np.float32)
-    layers = []
-    for name in ("hidden", "output"):
-        kernel = f"{name}_kernel"
-        layers += np.asarray(model[kernel]), model.get(kernel + SCALE), model[f"{name}_bias"]
-    rows = np.asarray(inputs.splits, np.int64), np.asarray(inputs.ids, np.int32), inputs.values
-    _fill_logits(*rows, inputs.seeds[chunk], *layers, logits)
-    return expit(logits, out=logits)
-
-
-@compiled
-def _fill_logits(
-    splits, ids, values, seed, kernel, scale, bias, output_kernel, output_scale, output_bias, logits
-):
-    width, num_units = kernel.shape
+def _fill_logits(rows, seed, hidden_layer, output_layer, logits):
+    """The logits [n, B], zeros before, of CSR rows; they are not hashed if the seed is None."""
+    splits, ids, values = rows
+    kernel, scale, bias = hidden_layer
+    (width, num_units), (num_queries, num_buckets) = kernel.shape, logits.shape
+    active = np.empty((num_queries, num_units), np.int64)  # units above zero
+    units = np.empty((num_queries, num_units), np.float32)  # and their values
+    counts = np.empty(num_queries, np.int64)
     hidden = np.empty(num_units, np.float32)
-    for q in range(len(logits)):
+    for q in range(num_queries):
         row = slice(splits[q], splits[q + 1])
-        places, factors = hash_row(ids[row], values[row], seed, width)
-        _fill_sums(kernel, scale, bias, places, factors, hidden)
-        active = np.flatnonzero(hidden > 0)
-        _fill_sums(output_kernel, output_scale, output_bias, active, hidden[active], logits[q])
+        if seed is None:
+            places, factors = ids[row].astype(np.int64), values[row]
+        else:
+            places, factors = hash_row(ids[row], values[row], seed, width)
+        hidden[:] = 0
+        _add_rows(kernel, places, factors, hidden, 0)
+        _finish(scale, bias, hidden)
+        positive = np.flatnonzero(hidden > 0)
+        counts[q] = len(positive)
+        active[q, : len(positive)] = positive
+        units[q, : len(positive)] = hidden[positive]
+    kernel, scale, bias = output_layer
+    for first in range(0, num_buckets, COLUMNS):
+        for q in range(num_queries):
+            places, factors = active[q, : counts[q]], units[q, : counts[q]]
+            _add_rows(kernel, places, factors, logits[q, first : first + COLUMNS], first)
+    for q in range(num_queries):
+        _finish(scale, bias, logits[q])
 
 
 @compiled
-def _fill_sums(kernel, scale, bias, rows, factors, sums):
-    """What a layer's units add up, if its inputs are 0 but for some rows of the kernel."""
-    sums[:] = 0
-    _add_rows(kernel, rows, factors, sums)
+def _finish(scale, bias, sums):
     for j in range(len(sums)):
         if scale is not None:
             sums[j] *= scale[j]
         sums[j] += bias[j]
+
+
+@compiled
+def _add_rows(kernel, rows, factors, sums, first):
+    """sums += factors @ kernel[rows, first:], in the order of the rows, four in one go."""
+    whole = len(rows) // 4 * 4
+    columns = slice(first, first + len(sums))
+    for i in range(0, whole, 4):
+        a, b = kernel[rows[i]][columns], kernel[rows[i + 1]][columns]
+        c, d = kernel[rows[i + 2]][columns], kernel[rows[i + 3]][columns]
+        e, f, g, h = factors[i], factors[i + 1], factors[i + 2], factors[i + 3]
+        for j in range(len(sums)):
+            two = sums[j] + e * _widen(a[j]) + f * _widen(b[j])
+            sums[j] = two + g * _widen(c[j]) + h * _widen(d[j])
+    for i in range(whole, len(rows)):
+        factor, row = factors[i], kernel[rows[i]][columns]
+        for j in range(len(sums)):
+            sums[j] += factor * _widen(row[j])
+
+
+def _widen(weight):
+    """A stored weight as float32, without its scale."""
+
+
+@overload(_widen)
+def _widen_compiled(weight):
+    if weight != types.uint16:
+        return lambda weight: np.float32(weight)
+
+    def widen(weight):
+        """The bits of a finite float16: shifted, they are those of a float32 2**112 times less."""
+        bits = np.uint32(weight)
+        sign, rest = bits & np.uint32(0x8000), bits & np.uint32(0x7FFF)
+        wide = np.uint32((sign << np.uint32(16)) | (rest << np.uint32(13)))
+        return wide.view(np.float32) * np.float32(2.0**112)
+
+    return widen
 
 
 @compiled

@@ -1,7 +1,7 @@
 """Stage 3 (§3.3): forward pass, top-m buckets, lookup and ranking, metrics.
 
 Queries go in blocks. For each block every chunk leaves its top buckets as a file, and for
-SOLAR-full all probabilities in the scratch folder, whose size bounds the block. Then processes
+SOLAR-full all probabilities in the scratch folder, whose size limits the block. Then processes
 without TensorFlow rank the block.
 """
 
@@ -10,35 +10,36 @@ import json
 import math
 import os
 import shutil
-from functools import partial
 
 import numpy as np
 
 from solar_tf.errors import UserError
 from solar_tf.retrieval import ranking
-from solar_tf.retrieval.forward import BATCH_SIZE, BlockForward, Forward
-from solar_tf.retrieval.label_shards import label_ranges
-from solar_tf.retrieval.metrics import MetricSums, filter_pairs, inverse_propensity
-from solar_tf.retrieval.plan import plan_inference
-from solar_tf.retrieval.rankers import FULL, RankFiles, Setting, rank_block, stack_indexes
-from solar_tf.retrieval.truth import removed_labels, true_labels
-from solar_tf.run.changes import read_delta
-from solar_tf.run.directory import (
-    claim,
-    open_run,
-    read_array,
-    read_arrays,
-    read_json,
-    sweep,
-    write_arrays,
-    write_json,
+from solar_tf.retrieval.encoder import TensorFlowEncoder
+from solar_tf.retrieval.forward import BATCH_SIZE, BlockForward
+from solar_tf.retrieval.label_table import label_ranges
+from solar_tf.retrieval.metrics import (
+    KS,
+    RECALL_AT,
+    MetricSums,
+    filter_pairs,
+    filtered_labels,
+    run_propensities,
+    true_labels,
 )
+from solar_tf.retrieval.options import SearchOptions
+from solar_tf.retrieval.plan import plan_inference
+from solar_tf.retrieval.rankers import RankFiles, rank_block, stack_indexes
+from solar_tf.run.changes import read_delta
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_array, read_arrays, read_json, sweep, write_arrays, write_json
+from solar_tf.run.locks import try_lock
 from solar_tf.run.weights import read_state
 from solar_tf.runtime.console import say, table
 from solar_tf.runtime.memory import held_to
+from solar_tf.runtime.ragged import slice_rows
 
 MOST_QUERIES = 100_000  # of a block: its rankings are in memory
-KS, RECALL_AT = (1, 3, 5, 10), 100
 
 
 def infer(
@@ -58,7 +59,7 @@ def infer(
 ):
     """Evaluate a run on its test queries; returns the rows of the results table.
 
-    `stage` makes the Inference of its settings; distributed.inference has another.
+    `stage` is the class that does it; `distributed.inference` has another.
     """
     run = open_run(root, stage=True)
     chunks = run.choose_chunks(num_chunks, grouped)
@@ -66,19 +67,23 @@ def infer(
     if not num_queries:
         raise UserError(f"{root}: the dataset has no test rows: ask with --query instead")
     top_buckets = sorted({min(m, run.config.num_buckets) for m in top_buckets}, reverse=True)
-    run.paths.fetch(*run.paths.stored(run.paths.catalogue), fresh=True)
     delta = read_delta(run)
     top_labels = min(top_labels, delta.num_labels)
+    # Enough labels are ranked that top_labels are left after the dataset's filter.
+    most_filtered = int(np.diff(filtered_labels(run)[0]).max(initial=0))
+    k = min(top_labels + most_filtered, delta.num_labels)
     settings = [
-        Setting(m, score) for score in scores for m in (*([FULL] if full else []), *top_buckets)
+        SearchOptions(k, m, score, floor=floor)
+        for score in scores
+        for m in (*([None] if full else []), *top_buckets)
     ]
-    with claim(run.paths.infer_claim) as free:
+    with try_lock(run.paths.infer_lock) as free:
         if not free:
             raise UserError(f"{root}: another infer.py is at work here: wait for it to end")
         every = len(chunks) == run.config.num_chunks
         subset = (None, True) if every else (len(chunks), grouped)
         sweep(run.paths.topm_folder, run.paths.metrics(*subset), run.paths.predictions(*subset))
-        stage = (stage or Inference)(run, delta, chunks, settings, floor, top_labels, label_shards)
+        stage = (stage or Inference)(run, delta, chunks, settings, top_labels, label_shards)
         stage.plan(workers, scratch_bytes, max_memory)
         run.paths.fetch(run.paths.metrics(*subset), fresh=True)
         result = read_json(run.paths.metrics(*subset))
@@ -95,17 +100,14 @@ class Inference:
 
     most_queries = MOST_QUERIES
 
-    def __init__(self, run, delta, chunks, settings, floor, top_labels, label_shards):
+    def __init__(self, run, delta, chunks, settings, top_labels, label_shards):
         self.run, self.delta, self.chunks, self.settings = run, delta, chunks, settings
-        self.floor, self.top_labels = floor, top_labels
-        self.max_m = max((setting.m for setting in settings), default=0)
-        self.full = any(setting.m == FULL for setting in settings)
+        self.top_labels = top_labels
+        self.max_m = max((setting.m for setting in settings if setting.m is not None), default=0)
+        self.full = any(setting.m is None for setting in settings)
         self.num_queries = run.summary["test"]["rows"]
-        self.scores = None  # a Forward, traced when it is needed
-        self.filter = removed_labels(run)
-        # So many labels are left when those of the filter have gone.
-        most_filtered = int(np.diff(self.filter[0]).max(initial=0))
-        self.num_ranked = min(top_labels + most_filtered, delta.num_labels)
+        self.encoder = None  # traced when it is needed
+        self.filter = filtered_labels(run)
         ranges = label_ranges(delta.num_labels, label_shards)
         self.files = RankFiles(run.paths.scratch, chunks, tuple(ranges))
         self.weights = {chunk: _weights_key(run, delta.weights(run, chunk)) for chunk in chunks}
@@ -129,7 +131,7 @@ class Inference:
             for start in range(0, self.num_queries, self.block_size)
         ]
         names = [setting.key for setting in self.settings]
-        facts = self.weights, names, self.floor, self.top_labels, self.block_size
+        facts = self.weights, names, self.settings[0].floor, self.top_labels, self.block_size
         self.key = _key(*facts, *([self.delta.key] if self.delta.segments else []))
 
     def predicted(self, subset):
@@ -138,18 +140,17 @@ class Inference:
     def evaluate(self, subset):
         """Do what is missing, block by block; write predictions and metrics."""
         paths = self.run.paths
-        counts = np.load(paths.label_counts, allow_pickle=False)
-        counts = np.pad(counts, (0, self.delta.num_added))
-        rows = self.run.summary["train"]["rows"]
-        inverse = inverse_propensity(counts, rows, *self.run.dataset["propensity"])
-        sums = {s.key: MetricSums(inverse, KS, RECALL_AT) for s in self.settings}
+        shards = range(self.run.summary["test"]["shards"])
+        self.run.fetch(*(paths.rows("test", shard) for shard in shards))
+        inverse = run_propensities(self.run, self.delta.num_labels)
+        sums = {s.key: MetricSums(inverse) for s in self.settings}
         costs = dict.fromkeys(("forward", "top_m", *(s.key for s in self.settings)), 0.0)
         candidates = dict.fromkeys(costs, 0)
         splits, labels = true_labels(self.run)
         shutil.rmtree(paths.scratch, ignore_errors=True)
         for block, (start, stop) in enumerate(self.blocks):
             part = self.saved_ranking(block) or self.ranked_block(block)
-            truth = _csr_part(splits, labels, start, stop)
+            truth = slice_rows(splits, labels, start, stop)
             for name, cost in json.loads(str(part["costs"])).items():
                 costs[name] += cost
             for setting in self.settings:
@@ -162,18 +163,21 @@ class Inference:
             "num_queries": self.num_queries,
             "num_labels": self.delta.num_labels - len(self.delta.removed),
             "cores": len(os.sched_getaffinity(0)),
-            "evidence_floor": self.floor,
+            "evidence_floor": self.settings[0].floor,
             "training_seconds": sum(
-                read_state(paths.facts(paths.chunk(chunk)))["seconds"] for chunk in self.chunks
+                read_state(paths.small_files(paths.chunk(chunk)))["seconds"]
+                for chunk in self.chunks
             ),
             "rows": [
                 {
-                    "setting": setting.name,
+                    "setting": setting.setting,
                     "score": setting.score,
                     **sums[setting.key].result(),
                     "candidates": candidates[setting.key] / self.num_queries,
                     "ms_forward": 1e3 * costs["forward"] / self.num_queries,
-                    "ms_top_m": 1e3 * costs["top_m"] / self.num_queries if setting.m else 0.0,
+                    "ms_top_m": 1e3 * costs["top_m"] / self.num_queries
+                    if setting.m is not None
+                    else 0.0,
                     "ms_rank": 1e3 * costs[setting.key] / self.num_queries,
                 }
                 for setting in self.settings
@@ -200,6 +204,7 @@ class Inference:
         """Rank a block of queries."""
         start, stop = self.blocks[block]
         if not self.files.stacked("labels", 0).exists():
+            self.run.fetch(*map(self.run.paths.index, self.chunks))
             shards = range(len(self.files.ranges))
             stack_indexes(self.run, self.delta, self.files, self.full, shards)
         costs = {}
@@ -207,21 +212,13 @@ class Inference:
         def prepare():
             costs.update(self.forward(block, self.chunks, self.files))
 
-        ranked = rank_block(
-            self.files,
-            self.settings,
-            stop - start,
-            self.num_ranked,
-            self.floor,
-            self.workers,
-            prepare,
-        )
+        ranked = rank_block(self.files, self.settings, stop - start, self.workers, prepare)
         return self.save_ranking(block, ranked, costs)
 
     def save_ranking(self, block, ranked, costs):
-        """Write the rankings of all settings, without what the filter takes away."""
+        """Write the rankings of all settings, without the labels that the filter removes."""
         part = {"key": np.array(self.key)}
-        filtered = _csr_part(*self.filter, *self.blocks[block])
+        filtered = slice_rows(*self.filter, *self.blocks[block])
         for setting, ids, scores, candidates, cost in ranked:
             if len(filtered[1]):
                 ids, scores = filter_pairs(ids, scores, *filtered)
@@ -235,11 +232,22 @@ class Inference:
 
     def forward(self, block, chunks, files):
         """Some chunks' top buckets (and probabilities) of a block's queries; returns the costs."""
-        queries = self.blocks[block]
-        self.scores = self.scores or Forward(self.run, partial(self.delta.weights, self.run))
+        queries, paths = self.blocks[block], self.run.paths
+        if not self.full:  # SOLAR-full needs all probabilities, whatever was saved
+            paths.fetch(*(paths.topm(block, chunk) for chunk in chunks), fresh=True)
+        self.encoder = self.encoder or TensorFlowEncoder(self.run)
         sizes = self.max_m, self.full, self.batch_size
-        work = BlockForward(self.scores, files, block, queries, *sizes)
-        return work.do({c: _key(self.weights[c], *queries, self.max_m) for c in chunks})
+        work = BlockForward(
+            self.encoder, self.run, self._fetch_weights, files, block, queries, *sizes
+        )
+        costs = work.do({c: _key(self.weights[c], *queries, self.max_m) for c in chunks})
+        paths.publish(*(paths.topm(block, chunk) for chunk in work.missing), replace=True)
+        return costs
+
+    def _fetch_weights(self, chunk):
+        folder = self.delta.weights(self.run, chunk)
+        self.run.paths.fetch(folder)
+        return folder
 
     def _write_predictions(self, subset):
         """One array at a time: all of them may be more than fits in memory."""
@@ -253,17 +261,12 @@ class Inference:
         write_arrays(self.run.paths.predictions(*subset), arrays())
 
 
-def _csr_part(splits, values, start, stop):
-    """The rows start to stop of CSR arrays."""
-    return splits[start : stop + 1] - splits[start], values[splits[start] : splits[stop]]
-
-
 def _key(*facts):
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _weights_key(run, folder):
-    return read_state(run.paths.facts(folder))["sha256"]
+    return read_state(run.paths.small_files(folder))["sha256"]
 
 
 def _report(run, result):

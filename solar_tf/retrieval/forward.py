@@ -1,9 +1,9 @@
-"""The forward passes of a block of queries (§3.3), chunk by chunk, down to top buckets.
+"""Encode and top m (§3.3) of a block of test queries, chunk by chunk: the first half of stage 3.
 
-The weights of one chunk are in use at a time, and those are its mapped files: nothing is copied.
-Two batches are in work at a time: while one is brought down to its top buckets, by one core, the
-other's matrix products have the rest. A thread beside them maps and verifies the weights of the
-next chunk and writes the files of the last one.
+One chunk's weights are in use at a time, and they are its mapped files: nothing is copied. Two
+batches are in work at a time: while one core brings one down to its top buckets, the other cores
+do the matrix products of the next. A thread beside them maps and verifies the weights of the next
+chunk and writes the files of the last one.
 """
 
 import collections
@@ -14,56 +14,27 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import tensorflow as tf
 
 from solar_tf.errors import UserError
 from solar_tf.retrieval import ranking
-from solar_tf.retrieval.plan import STREAMS
-from solar_tf.run.directory import read_arrays, write_arrays
-from solar_tf.run.files import new_map
-from solar_tf.run.weights import load_weights, weight_shapes
+from solar_tf.retrieval.encoder import STREAMS, TensorFlowEncoder
+from solar_tf.run.files import new_map, read_arrays, write_arrays
 from solar_tf.runtime.console import progress
-from solar_tf.training.batches import read_batches
-from solar_tf.training.model import probability_function
+from solar_tf.training.batches import damage_explained, read_batches
 
-BATCH_SIZE = 1000  # queries of a forward pass
-
-
-class Forward:
-    """The scores of any chunk's buckets, by one traced function."""
-
-    def __init__(self, run, folder_of=None):
-        """`folder_of` says where a chunk's weights are, if not where they were trained."""
-        self.run, self.folder_of = run, folder_of or run.paths.chunk
-        self.shapes = weight_shapes(run.config, run.input_dim)
-        dense = run.dataset["kind"] == "dense"
-        self.function = probability_function(run.config, run.input_dim, dense)
-
-    def load(self, chunk):
-        """A trained chunk's scores as a function of a batch's inputs: [batch, B] float32."""
-        self.run.paths.fetch(self.folder_of(chunk))
-        weights = load_weights(self.folder_of(chunk), self.shapes, mapped=True)
-        weights = {name: _borrow(array) for name, array in weights.items()}
-        return lambda inputs: self.function(inputs, weights).numpy()
-
-
-def _borrow(array):
-    """An array as a tensor that shares its memory; TensorFlow's have a certain alignment."""
-    if array.ctypes.data % 64:  # restored from a smaller precision, and not mapped
-        return tf.constant(array)
-    return tf.experimental.dlpack.from_dlpack(np.asarray(array).__dlpack__())
+BATCH_SIZE = TensorFlowEncoder.batch_size
 
 
 def query_batches(run, chunk, start, stop, batch_size=BATCH_SIZE, targets=False):
-    """The inputs of the test queries start to stop, in order; start is a multiple of the size."""
-    sources = run.sources("test", chunk)
-    skip = start // batch_size
-    batches = read_batches(batch_size=batch_size, skip=skip, targets=targets, **sources)
-    return itertools.islice(batches, math.ceil((stop - start) / batch_size))
+    """Yield the batches of the test queries start to stop; start is a multiple of the size."""
+    sources, skip = run.sources("test", chunk), start // batch_size
+    with damage_explained(**sources):
+        batches = read_batches(batch_size=batch_size, skip=skip, targets=targets, **sources)
+        yield from itertools.islice(batches, math.ceil((stop - start) / batch_size))
 
 
 def in_streams(work, batches, pool):
-    """Yield `work(batch)` of all batches, in order, by the STREAMS threads of `pool`."""
+    """Yield `work(batch)` of all batches, in order, by the threads of `pool`, STREAMS of them."""
     pending = collections.deque()
     for batch in batches:
         pending.append(pool.submit(work, batch))
@@ -73,13 +44,13 @@ def in_streams(work, batches, pool):
         yield pending.popleft().result()
 
 
-def timed_pass(scores, inputs, m):
-    """A batch's probabilities, top m buckets and their values, and the seconds of both steps.
+def timed_pass(network, batch, m):
+    """A batch's probabilities, its top m buckets and their values, and the seconds of both steps.
 
-    Those of the forward pass are a stream's, and those of the top m one core's.
+    The forward pass is timed by the clock of its stream, the top m in seconds of one core.
     """
     began, top = time.perf_counter(), (None, None)
-    probabilities = scores(inputs)
+    probabilities = network(batch)
     forward, began = time.perf_counter() - began, time.thread_time()
     if m:
         top = ranking.top_buckets(probabilities, m)
@@ -87,7 +58,7 @@ def timed_pass(scores, inputs, m):
 
 
 def add_costs(spent):
-    """The costs of all batches: streams pass side by side."""
+    """The costs of all batches; forward passes of different streams overlap."""
     total = {name: sum(costs[name] for costs in spent) for name in ("forward", "top_m")}
     return total | {"forward": total["forward"] / max(1, min(STREAMS, len(spent)))}
 
@@ -95,43 +66,46 @@ def add_costs(spent):
 class BlockForward:
     """All chunks' forward passes of the queries start to stop; what is there is not done again.
 
-    Leaves the top `max_m` buckets of each chunk in its file `paths.topm` and, for the rankers,
-    in `files`; for SOLAR-full also all probabilities.
+    Leaves the top `max_m` buckets of each chunk in its file `paths.topm` and, for the rankers, in
+    `files`; with `full`, also all probabilities. `folder_of(chunk)` has a chunk's weights.
     """
 
-    def __init__(self, forward, files, block, queries, max_m, full, batch_size=BATCH_SIZE):
-        self.forward, self.run, self.files = forward, forward.run, files
+    def __init__(
+        self, encoder, run, folder_of, files, block, queries, max_m, full, batch_size=BATCH_SIZE
+    ):
+        self.encoder, self.run, self.folder_of, self.files = encoder, run, folder_of, files
         self.block, (self.start, self.stop) = block, queries
         self.max_m, self.full, self.batch_size = max_m, full, batch_size
 
     def do(self, keys):
-        """Do the chunks of `keys`, which says what identifies the results of each.
+        """Do the chunks of `keys`, whose values identify their results.
 
-        Returns the seconds of all forward passes, and those of one core for the top m.
+        Returns the seconds of all forward passes, and the seconds of one core for the top m.
         """
         costs = {chunk: self._saved(chunk, key) for chunk, key in keys.items()}
-        missing = [chunk for chunk, cost in costs.items() if cost is None]
+        self.missing = missing = [chunk for chunk, cost in costs.items() if cost is None]
         with ThreadPoolExecutor(STREAMS) as pool, ThreadPoolExecutor(1) as aside:
             if missing and self.max_m:  # compiles, or loads what was compiled before
                 pool.submit(ranking.top_buckets, np.zeros((1, self.max_m), "f4"), self.max_m)
-            loads = (aside.submit(self.forward.load, chunk) for chunk in missing)
+            loads = (aside.submit(self._load, chunk) for chunk in missing)
             ahead, writing = next(loads, None), []
             for chunk in missing:
-                scores, ahead = ahead.result(), next(loads, None)
-                arrays, costs[chunk] = self._do_chunk(chunk, scores, pool)
+                network, ahead = ahead.result(), next(loads, None)
+                arrays, costs[chunk] = self._do_chunk(chunk, network, pool)
                 writing.append(aside.submit(self._save, chunk, keys[chunk], arrays, costs[chunk]))
                 for future in writing:
                     if future.done():
-                        future.result()  # raises what went wrong beside, a full disk say
+                        future.result()  # raises what went wrong there, such as a full disk
             for future in writing:
                 future.result()
         return {name: sum(cost[name] for cost in costs.values()) for name in ("forward", "top_m")}
 
+    def _load(self, chunk):
+        return self.encoder.load(self.folder_of(chunk))
+
     def _saved(self, chunk, key):
-        """The costs of a chunk whose top buckets are there, laid out for the rankers, or None."""
+        """Lay out a chunk's saved top buckets for the rankers; returns the costs, or None."""
         path = self.run.paths.topm(self.block, chunk)
-        if not self.full:
-            self.run.paths.fetch(path, fresh=True)
         if self.full or not path.exists():
             return None
         saved = read_arrays(path, "infer.py")
@@ -142,7 +116,7 @@ class BlockForward:
             new_map(self.files.queries(name, chunk), array.dtype, array.shape)[:] = array
         return json.loads(str(saved["costs"]))
 
-    def _do_chunk(self, chunk, scores, pool):
+    def _do_chunk(self, chunk, network, pool):
         """Returns the chunk's buckets and values, both maps, and the costs."""
         num_queries = self.stop - self.start
         shape = num_queries, self.max_m
@@ -155,7 +129,7 @@ class BlockForward:
 
         def work(batch):
             number, inputs = batch
-            probabilities, *top, costs = timed_pass(scores, inputs, self.max_m)
+            probabilities, *top, costs = timed_pass(network, inputs, self.max_m)
             first = number * self.batch_size
             rows = slice(first, first + len(probabilities))
             if self.max_m:
@@ -179,9 +153,8 @@ class BlockForward:
         return (buckets, values), add_costs(spent)
 
     def _save(self, chunk, key, arrays, costs):
-        """Leave a chunk's top buckets for another time."""
+        """Save a chunk's top buckets for the next evaluation."""
         path = self.run.paths.topm(self.block, chunk)
         arrays = dict(zip(("buckets", "values"), arrays, strict=True))
         facts = {"key": np.array(key), "costs": np.array(json.dumps(costs))}
         write_arrays(path, facts | arrays)
-        self.run.paths.publish(path, replace=True)

@@ -12,8 +12,11 @@ authors do: the two differ wherever a query has fewer than k true labels.
 import numpy as np
 
 from solar_tf.datasets.cards import PROPENSITY_DEFAULT
-from solar_tf.runtime.ragged import row_splits
+from solar_tf.run.files import read_arrays
+from solar_tf.runtime.ragged import row_numbers, row_splits
 
+KS = (1, 3, 5, 10)  # cut-offs of P@k, RP@k, nDCG@k and PSP@k
+RECALL_AT = 100
 PADDING = -1
 PAIRS_PER_BLOCK = 4096  # of a query and a true label; their rankings fit the cache
 
@@ -21,7 +24,7 @@ PAIRS_PER_BLOCK = 4096  # of a query and a true label; their rankings fit the ca
 def hits(ids, splits, labels):
     """Which predictions are true labels of their query: bool [Q, width]."""
     found = np.zeros(ids.shape, dtype=bool)
-    rows = np.repeat(np.arange(len(ids)), np.diff(splits))
+    rows = row_numbers(splits)
     for start in range(0, len(rows), PAIRS_PER_BLOCK):  # each true label with the whole ranking
         block = slice(start, start + PAIRS_PER_BLOCK)
         pairs, columns = np.nonzero(ids[rows[block]] == labels[block, None])
@@ -67,8 +70,7 @@ def psp_at(hits, ids, splits, labels, inverse_propensity, k):
     """
     # Padding looks up the last label's weight, but is never a hit.
     gained = np.where(hits[:, :k], inverse_propensity[ids[:, :k]], 0).sum(axis=1)
-    num_true = np.diff(splits)
-    rows = np.repeat(np.arange(len(num_true)), num_true)
+    num_true, rows = np.diff(splits), row_numbers(splits)
     weights = inverse_propensity[labels]
     weights = weights[np.lexsort((-weights, rows))]
     ranks = np.arange(len(rows)) - np.repeat(splits[:-1] - splits[0], num_true)
@@ -78,7 +80,7 @@ def psp_at(hits, ids, splits, labels, inverse_propensity, k):
 class MetricSums:
     """Metrics of queries that come in blocks: `add` every block, then ask for the `result`."""
 
-    def __init__(self, inverse_propensity=None, ks=(1, 3, 5, 10), recall_at=100):
+    def __init__(self, inverse_propensity=None, ks=KS, recall_at=RECALL_AT):
         self.inverse_propensity = inverse_propensity
         self.ks = tuple(ks)
         self.recall_k = recall_at
@@ -111,31 +113,57 @@ class MetricSums:
         }
 
 
-def evaluate(ids, splits, labels, inverse_propensity=None, ks=(1, 3, 5, 10), recall_at=100):
+def evaluate(ids, splits, labels, inverse_propensity=None, ks=KS, recall_at=RECALL_AT):
     """All metrics of one test set as percentages: {"P@1": ..., "PSP@10": ..., "R@100": ...}."""
     sums = MetricSums(inverse_propensity, ks, recall_at)
     sums.add(ids, splits, labels)
     return sums.result()
 
 
-def filter_pairs(ids, scores, splits, filtered_labels):
+# The test queries of a run. A dataset may come with a filter: labels that do not count for a
+# query, neither as predictions nor as true labels (filter_labels_test.txt).
+
+
+def true_labels(run):
+    """The true labels of all test queries, without filtered ones: splits [Q + 1], labels."""
+    paths = [run.paths.rows("test", shard) for shard in range(run.summary["test"]["shards"])]
+    pieces = [read_arrays(path, "preprocess.py") for path in paths]
+    counts = np.concatenate([np.diff(piece["label_splits"]) for piece in pieces])
+    labels = np.concatenate([piece["labels"] for piece in pieces])
+    return without_pairs(row_splits(counts), labels, *filtered_labels(run))
+
+
+def filtered_labels(run):
+    """The filter of the test queries: splits [Q + 1], labels. Most runs have none."""
+    if not run.paths.test_filter.exists():
+        return np.zeros(run.summary["test"]["rows"] + 1, np.int64), np.zeros(0, np.int32)
+    stored = read_arrays(run.paths.test_filter, "preprocess.py")
+    return stored["splits"], stored["labels"]
+
+
+def run_propensities(run, num_labels):
+    """1 / p_l of a run's labels, those added since training included: float [N]."""
+    counts = np.load(run.paths.label_counts, allow_pickle=False)
+    counts = np.pad(counts, (0, num_labels - len(counts)))
+    return inverse_propensity(counts, run.summary["train"]["rows"], *run.dataset["propensity"])
+
+
+def filter_pairs(ids, scores, splits, filtered):
     """Remove each query's filtered labels from its ranking, before any cut at k.
 
-    `splits` [Q + 1] and `filtered_labels` are the pairs of a dataset's filter_labels_test.txt in
-    CSR form. What follows a removed label moves up; the row's end is padded with -1 and -inf.
-    Returns ids and scores, both [Q, width].
+    What follows a removed label moves up; the row's end is padded with -1 and -inf. Returns ids
+    and scores, both [Q, width].
     """
-    removed = hits(ids, splits, filtered_labels)
+    removed = hits(ids, splits, filtered)
     order = np.argsort(removed, axis=1, kind="stable")
     ids = np.where(removed, PADDING, ids).astype(ids.dtype)
     scores = np.where(removed, -np.inf, scores).astype(scores.dtype)
     return np.take_along_axis(ids, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def without_pairs(splits, labels, filter_splits, filtered_labels):
+def without_pairs(splits, labels, filter_splits, filtered):
     """The truth without each query's filtered labels, all in CSR form: splits [Q + 1], labels."""
-    rows = np.arange(len(splits) - 1, dtype=np.int64) << 32
-    keys = np.repeat(rows, np.diff(splits)) + labels
-    kept = ~np.isin(keys, np.repeat(rows, np.diff(filter_splits)) + filtered_labels)
-    counts = np.bincount(keys[kept] >> 32, minlength=len(rows))
+    keys = (row_numbers(splits) << 32) + labels
+    kept = ~np.isin(keys, (row_numbers(filter_splits) << 32) + filtered)
+    counts = np.bincount(keys[kept] >> 32, minlength=len(splits) - 1)
     return row_splits(counts), labels[kept]

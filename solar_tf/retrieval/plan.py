@@ -2,22 +2,21 @@
 
 import itertools
 
-from solar_tf.retrieval.rankers import FULL, QUERIES_PER_TASK
+from solar_tf.retrieval.encoder import STREAMS
+from solar_tf.retrieval.rankers import queries_per_task
 from solar_tf.run.weights import count_parameters
 from solar_tf.runtime.console import say, size
 from solar_tf.runtime.memory import PROCESS_BYTES, too_small
 
-RUNTIME_BYTES = 0.7e9  # of TensorFlow and Python themselves
-TOKENS = 64  # of a query, at most and on average over a batch
+RUNTIME_BYTES = 0.7e9  # TensorFlow and Python themselves
+TOKENS = 64  # of a query: an upper bound of the average in a batch
 BATCH_SIZES = (1000, 250, 50)
-STREAMS = 2  # batches of stage 3 in work at a time
 
 
 def plan_inference(stage, workers, most_queries, limit):
     """Workers, queries of a forward pass and of a block; UserError if nothing fits.
 
-    `stage` has the run, its delta, chunks and settings, max_m, full, num_queries and num_ranked.
-    Fewer queries at a time cost little, fewer workers much.
+    `stage` is an `evaluation.Inference`. Fewer queries at a time cost little, fewer workers much.
     """
     shared, query, row, worker = _needs(stage)
 
@@ -49,12 +48,12 @@ def _needs(stage):
     wide = 4 * num_chunks * buckets  # a query's probabilities of all chunks
     shared = RUNTIME_BYTES + 4 * count_parameters(config, stage.run.input_dim) + index
     shared += 40 * num_labels + 200 * stage.num_queries  # propensities, counts, true labels
-    query = 8 * num_chunks * stage.max_m + 36 * stage.num_ranked * len(stage.settings)
-    worker = QUERIES_PER_TASK[False] * 24 * num_chunks * max(stage.max_m, 1)
+    query = 8 * num_chunks * stage.max_m + 36 * sum(setting.k for setting in stage.settings)
+    worker = queries_per_task(stage.max_m) * 24 * num_chunks * max(stage.max_m, 1)
     if stage.full:
         shared += index
         query += wide
-        worker += 4 * QUERIES_PER_TASK[stage.settings[0].m == FULL] * wide
-    # Of each batch in work: logits, probabilities and a spare; the gathered rows of tokens.
+        worker += 4 * queries_per_task(None) * wide
+    # For each batch in work: logits, probabilities and a spare; the gathered rows of tokens.
     row = 4 * STREAMS * (3 * buckets + 3 * TOKENS * hidden)
     return shared, query, row, worker

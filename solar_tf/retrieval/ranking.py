@@ -1,9 +1,9 @@
 """Retrieval (§3.3): the top m buckets of each chunk, their labels, the best of them.
 
-`rank` scores the labels found in the top buckets, `rank_full` every label; with m = B
-the two agree bit for bit. Both add up the weights of a label's buckets in chunk order,
-as float32, and rank by higher score, then lower label. `solar_tf.retrieval.rankers` spreads the
-queries over processes.
+`reference` has the same in a few lines; here compiled kernels do it. `rank` scores the labels in
+the top buckets, `rank_full` every label; with m = B the two agree bit for bit. Both add up the
+weights of a label's buckets in chunk order, as float32, and rank by higher score, then lower
+label.
 """
 
 from typing import NamedTuple
@@ -17,16 +17,16 @@ SCORES = ("probability", "evidence")
 EVIDENCE_FLOOR = 1e-4  # not in the paper: docs/paper_notes.md
 
 
-class Limits(NamedTuple):
-    """What labels must satisfy to be ranked, tested while they are and not afterwards."""
+class LabelFilter(NamedTuple):
+    """What labels must satisfy to be found; tested while they are ranked, not afterwards."""
 
     allowed: np.ndarray  # bool [N]
-    min_chunks: int = 0  # with a bucket of positive weight that holds the label
-    least: float = 0.0  # score
+    min_chunks: int = 0  # in which a bucket of positive weight must hold the label
+    threshold: float = 0.0  # the least score
 
 
 def score_weights(probabilities, score="probability", floor=EVIDENCE_FLOOR):
-    """What a hit bucket adds to its labels' scores, float32, same shape.
+    """What a kept bucket adds to its labels' scores, float32, same shape.
 
     `probability` is the paper's sum of probabilities (§3.3). `evidence` is
     log(max(p, floor) / floor): a bucket at or under the floor adds nothing.
@@ -35,8 +35,10 @@ def score_weights(probabilities, score="probability", floor=EVIDENCE_FLOOR):
     if score == "probability":
         return probabilities
     if score == "evidence":
-        floor = np.float32(floor)
-        return np.log(np.maximum(probabilities, floor) / floor)
+        # In one array: temporary ones would take most of the time.
+        weights = np.maximum(probabilities, np.float32(floor), out=np.empty_like(probabilities))
+        weights /= np.float32(floor)
+        return np.log(weights, out=weights)
     raise ValueError(f"score {score!r} is not one of {', '.join(SCORES)}")
 
 
@@ -59,8 +61,8 @@ def top_buckets(probabilities, m):
     return buckets, values
 
 
-def rank(buckets, weights, offsets, labels, k, limits=None):
-    """The k best labels among those in the hit buckets (§3.3).
+def rank(buckets, weights, offsets, labels, k, label_filter=None):
+    """The k best labels among those in the kept buckets (§3.3).
 
     buckets [Q, K, m], distinct within a chunk, in any order (fastest by descending
     weight); weights float32 [Q, K, m], none negative; offsets [K, B+1] and labels int32
@@ -68,8 +70,8 @@ def rank(buckets, weights, offsets, labels, k, limits=None):
     labels[c, offsets[c, b]:offsets[c, b+1]].
 
     Returns ids int32 [Q, k] padded with -1, scores float32 [Q, k] padded with 0, and
-    candidates int64 [Q], the number of distinct labels in the hit buckets, within the
-    `limits`. A label whose hits all weigh 0 is a candidate with score 0.
+    candidates int64 [Q], the number of distinct labels in the kept buckets that pass the filter.
+    A label whose buckets all weigh 0 is a candidate with score 0.
     """
     buckets, weights = np.ascontiguousarray(buckets, np.int32), _checked(weights)
     num_chunks, num_offsets = offsets.shape
@@ -81,18 +83,18 @@ def rank(buckets, weights, offsets, labels, k, limits=None):
     _check_range(buckets, num_offsets - 1)
     keys = _empty_keys(len(buckets), k)
     candidates = np.zeros(len(buckets), np.int64)
-    limits = _checked_limits(limits, labels.shape[1])
+    label_filter = _checked_filter(label_filter, labels.shape[1])
     sizes = shortlist.PART, shortlist.SPARSE
-    shortlist.rank_keys(buckets, weights, offsets, labels, limits, *sizes, keys, candidates)
+    shortlist.rank_keys(buckets, weights, offsets, labels, label_filter, *sizes, keys, candidates)
     return *decode_keys(keys), candidates
 
 
-def rank_full(weights, label_buckets, k, limits=None):
+def rank_full(weights, label_buckets, k, label_filter=None):
     """SOLAR-full (§3.3): the k best of all labels, without a shortlist.
 
     weights float32 [Q, K, B], none negative; label_buckets [K, N], each label's bucket in
     each chunk. Returns ids int32 [Q, k] padded with -1, scores float32 [Q, k] padded with 0,
-    and candidates int64 [Q], the number of labels within the `limits`.
+    and candidates int64 [Q], the number of labels that pass the filter.
     """
     weights = _checked(weights)
     if weights.shape[1] != len(label_buckets):
@@ -102,25 +104,31 @@ def rank_full(weights, label_buckets, k, limits=None):
     _check_range(label_buckets, weights.shape[2])
     keys = _empty_keys(len(weights), k)
     candidates = np.zeros(len(weights), np.int64)
-    limits = _checked_limits(limits, label_buckets.shape[1])
-    full.full_keys(weights, label_buckets, limits, full.full_block(), keys, candidates)
+    label_filter = _checked_filter(label_filter, label_buckets.shape[1])
+    full.full_keys(weights, label_buckets, label_filter, full.full_block(), keys, candidates)
     return *decode_keys(keys), candidates
 
 
-def warm_up(limits=None, label_buckets_type=None):
-    """Load the kernels' machine code, as a first call would; full ranking's too, given a type."""
-    weights = np.ones((1, 1, 1), np.float32)
-    offsets, labels = np.array([[0, 1]], np.uint32), np.zeros((1, 1), np.int32)
-    limits = limits and Limits(np.ones(1, bool))
-    rank(np.zeros((1, 1, 1), np.int32), weights, offsets, labels, 1, limits)
-    if label_buckets_type is not None:
-        rank_full(weights, np.zeros((1, 1), label_buckets_type), 1, limits)
+def merge_shards(parts, ranges):
+    """The rankings of ranges of the labels, each by itself -> the ranking of all, bit for bit.
+
+    `parts` has ids [Q, k], numbered from the first label of the range, scores [Q, k] and
+    candidates [Q] of each range. The best k of all labels are among the best k of each range.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    keys = [
+        encode_keys(np.where(ids < 0, ids, ids + np.int32(low)), scores)
+        for (ids, scores, _), (low, _) in zip(parts, ranges, strict=True)
+    ]
+    best = np.sort(np.concatenate(keys, axis=1), axis=1)[:, ::-1][:, : keys[0].shape[1]]
+    return *decode_keys(best), np.sum([candidates for *_, candidates in parts], axis=0)
 
 
 def contributions(buckets, weights, label_buckets, ids):
     """What each chunk adds to the scores of ranked labels, float32 [Q, k, K]; 0 for padding.
 
-    Takes what the ranking took, and its `ids` [Q, k]; `buckets` is None of a full ranking.
+    Takes what the ranking took, and its `ids` [Q, k]; `buckets` is None for a full ranking.
     """
     terms = np.zeros((*ids.shape, weights.shape[1]), np.float32)
     if buckets is None:
@@ -160,18 +168,18 @@ def _checked(weights):
     return weights
 
 
-def _checked_limits(limits, num_labels):
-    """Limits as the kernels take them: a plain tuple of fixed types, or None."""
-    if limits is None:
+def _checked_filter(label_filter, num_labels):
+    """A LabelFilter as the kernels take it: a plain tuple of fixed types, or None."""
+    if label_filter is None:
         return None
-    allowed = np.ascontiguousarray(limits.allowed)
+    allowed = np.ascontiguousarray(label_filter.allowed)
     if allowed.shape != (num_labels,) or allowed.dtype != bool:
         raise ValueError(f"allowed is {allowed.dtype} {allowed.shape}, not bool ({num_labels},)")
-    if np.isnan(limits.least):
-        raise ValueError("the least score is NaN")
+    if np.isnan(label_filter.threshold):
+        raise ValueError("the threshold is NaN")
     # Scores are never negative; -0.0 would have the bits of a negative number.
-    least = np.float32(limits.least if limits.least > 0 else 0)
-    return allowed, np.int64(limits.min_chunks), least
+    threshold = np.float32(label_filter.threshold if label_filter.threshold > 0 else 0)
+    return allowed, np.int64(label_filter.min_chunks), threshold
 
 
 def _check_range(buckets, num_buckets):

@@ -1,9 +1,9 @@
-"""What has changed in a run's catalogue since it was trained: labels added, removed, tuned for.
+"""Changes of a run's catalogue since it was trained: labels added and removed, weights tuned.
 
-Every change is a segment, a file of its own, that nobody changes any more; the manifest lists
-the segments that count, and replacing it is the one moment at which a change takes place. So a
-writer can be killed anywhere, and readers need no lock. Labels keep their numbers for ever: new
-ones follow the last, and those of removed ones are not given again.
+Every change is a segment, a file that is never changed again. The manifest lists the segments that
+count; a change takes place when the manifest is replaced. So a writer can be killed anywhere, and
+readers need no lock. Labels keep their numbers for ever: new ones follow the last, and those of
+removed labels are not used again.
 """
 
 import contextlib
@@ -14,13 +14,20 @@ import numpy as np
 
 from solar_tf.errors import UserError
 from solar_tf.run.checksums import are_facts, file_facts, verify
-from solar_tf.run.files import discard, read_arrays, read_json, sweep, write_arrays, write_json
+from solar_tf.run.files import (
+    delete_folder,
+    read_arrays,
+    read_json,
+    sweep,
+    write_arrays,
+    write_json,
+)
 from solar_tf.run.index import InvertedIndex
-from solar_tf.run.locks import claim
-from solar_tf.run.urls import mirrored
+from solar_tf.run.locks import try_lock
+from solar_tf.run.remote import name_in_mirrors
 
 FORMAT = 1
-TRIES = 5  # of a reader whose segments were compacted under its hands
+TRIES = 5  # of a reader, while others compact the segments that it reads
 COMMAND = "solar labels"
 MOST_LABELS = 2**31 - 1
 
@@ -32,7 +39,7 @@ class Delta:
     num_base: int  # labels that the run was trained with
     titles: bytes  # of the labels added, a line of UTF-8 each
     buckets: np.ndarray  # int32 [K, n], of the labels added
-    removed: np.ndarray  # int32, ascending: labels that must not be found
+    removed: np.ndarray  # int32, ascending
     attributes: dict = field(default_factory=dict)  # {label: {name: text}}, of labels added
     tuned: int | None = None  # the number of the tuned weights, if there are any
     segments: dict = field(default_factory=dict)  # facts of the files, by name
@@ -44,7 +51,7 @@ class Delta:
 
     @property
     def num_labels(self):
-        """All labels that ever were: every label is below it."""
+        """All labels that ever were, those removed included: every label is below it."""
         return self.num_base + self.num_added
 
     @property
@@ -67,7 +74,7 @@ class Delta:
         return InvertedIndex(offsets, labels)
 
     def allowed(self):
-        """Who may be found, bool [N]; None for everybody."""
+        """Which labels may be found, bool [N]; None for all."""
         if not len(self.removed):
             return None
         allowed = np.ones(self.num_labels, bool)
@@ -84,7 +91,7 @@ class Delta:
 def read_delta(run, remember=True):
     """The changes of a run up to now; most runs have none.
 
-    Files are verified first; what is remembered as verified is not read through again.
+    Files are verified first, unless they are remembered as verified.
     """
     content = _read_manifest(run)
     for _ in range(TRIES):
@@ -158,7 +165,7 @@ def _read_segments(run, content, remember):
 
 
 def _read_attributes(part, first, count):
-    """Of the labels that a segment adds; most segments have none."""
+    """The attributes of the labels that a segment adds; most segments have none."""
     if "attributes" not in part:
         return {}
     rows = json.loads(part["attributes"].tobytes())
@@ -181,13 +188,13 @@ def _explained(path):
 
 @contextlib.contextmanager
 def changing(run):
-    """Hold the catalogue's claim and yield the Delta, for one change."""
-    if mirrored(run.paths.root):
+    """Hold the catalogue's lock and yield the Delta, for one change."""
+    if name_in_mirrors(run.paths.root):
         raise UserError(
-            f"{run.paths.root}: the mirror of a run in a store: solar pull "
-            "it to a folder, change that, and push it"
+            f"{run.paths.root}: the mirror of a run in a store: solar pull it to a folder, change "
+            "that, and push it"
         )
-    with claim(run.paths.catalogue_claim) as free:
+    with try_lock(run.paths.catalogue_lock) as free:
         if not free:
             raise UserError(f"{run.paths.root}: its catalogue is being changed: try again")
         delta = read_delta(run)
@@ -197,13 +204,13 @@ def changing(run):
 
 
 def _clear(run, delta):
-    """Delete segments and weights that do not count: of killed writers, or compacted."""
+    """Delete segments and weights that do not count, left by killed writers or compaction."""
     for path in run.paths.catalogue.glob("segment_*.npz"):
         if run.paths.name_of(path) not in delta.segments:
             path.unlink(missing_ok=True)
     for folder in run.paths.tuned_folder.glob("tuning_*"):
         if delta.tuned is None or folder != run.paths.tuned(delta.tuned):
-            discard(folder)
+            delete_folder(folder)
 
 
 def append(run, delta, titles=(), buckets=None, removed=(), attributes=None):
@@ -223,7 +230,7 @@ def one_line(title):
 
 
 def compact(run):
-    """Make one segment of all; returns how many there were."""
+    """Replace all segments by one; returns how many there were."""
     with changing(run) as delta:
         if len(delta.segments) > 1:
             segment = _write_segment(
@@ -236,7 +243,7 @@ def compact(run):
 
 
 def use_tuned(run, delta, number):
-    """Let the tuned weights of this number take the place of those in use."""
+    """Replace the weights in use by the tuned weights of this number."""
     _write_manifest(run, delta.segments, max(delta.next, number + 1), number)
     _clear(run, read_delta(run))
 

@@ -1,8 +1,8 @@
 """Checksums of files: made as they are written, verified before they are used.
 
-The facts of a file are `[bytes, sha256]`. What was verified is remembered beside the files by
-their size, times and inode, so that a model of many gigabytes is read through once, and not
-before every query.
+The facts of a file are `[bytes, sha256]`. Which files were verified is remembered in a file beside
+them, by their size, times and inode: a model of many gigabytes is read once, not before every
+query.
 """
 
 import contextlib
@@ -14,9 +14,8 @@ from pathlib import Path, PurePosixPath
 from solar_tf.errors import UserError
 from solar_tf.run.files import encode_json, read_json
 
-MEMORY = "verified.json"
-# A file that changes twice within a tick of its file system's clock cannot be told apart.
-SETTLED = 2.0  # seconds
+VERIFIED = "verified.json"
+SETTLED = 2.0  # seconds; two changes within a tick of the file system's clock look like one
 
 
 class HashedFile:
@@ -36,14 +35,14 @@ class HashedFile:
 
 
 def file_facts(path):
-    """The facts of a file that is there."""
+    """The facts of a file."""
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return [file.tell(), digest]
 
 
 def are_facts(files):
-    """Whether some content of a JSON file is the facts of files by their names."""
+    """Whether a value from a JSON file is the facts of files by name."""
     return isinstance(files, dict) and all(
         isinstance(facts, list) and [type(fact) for fact in facts] == [int, str] and facts[0] >= 0
         for facts in files.values()
@@ -51,7 +50,7 @@ def are_facts(files):
 
 
 def inside(root, name):
-    """The path of a file below `root`, by a name that some file gives: it must not lead out."""
+    """The path below `root` of a name that was read from a file; it must not lead out."""
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
     if not parts or "\0" in name or ".." in parts or PurePosixPath(name).is_absolute():
         raise UserError(f"{root}: {name!r} is no name of a file in it: do not trust this folder")
@@ -82,26 +81,26 @@ def verify(root, files, remedy, remember=True):
         if time.time() - max(times) / 1e9 > SETTLED:
             news[name] = stamp
     if remember and news:
-        with contextlib.suppress(OSError):  # who may only read verifies again
+        with contextlib.suppress(OSError):  # a folder that may only be read
             _write_memory(root, memory | news)
 
 
 def _read_memory(root):
     try:
-        memory = read_json(Path(root, MEMORY))
+        memory = read_json(Path(root, VERIFIED))
     except (UserError, OSError):
         memory = None
     return memory if isinstance(memory, dict) else {}
 
 
 def _write_memory(root, memory):
-    """In place, as anybody may at any time: what a kill or a second writer spoils is no loss."""
+    """Written in place: if a kill or a second writer spoils it, files are verified again."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    with open(os.open(Path(root, MEMORY), flags, 0o666), "w", encoding="utf-8") as file:
+    with open(os.open(Path(root, VERIFIED), flags, 0o666), "w", encoding="utf-8") as file:
         file.write(encode_json(memory))
 
 
-def lost(root, files):
+def incomplete(root, files):
     """The names of files that are missing or of another size than their facts say."""
 
     def size_of(path):

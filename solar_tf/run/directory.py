@@ -1,7 +1,7 @@
-"""The run directory: opening a run, its config and its manifest; its paths are in `paths`.
+"""Opening a run. Its paths are in `paths`, runs at URLs in `remote`.
 
-The run directory is the contract between the stages (docs/run_directory.md). A
-file in it exists only when it is complete, and has a checksum: `solar check RUN` verifies all.
+The run directory is the contract between the stages (docs/run_directory.md). A file in it exists
+only when it is complete, and has a checksum: `solar check RUN` verifies all.
 """
 
 from dataclasses import dataclass, field
@@ -9,46 +9,11 @@ from pathlib import Path
 
 from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
-from solar_tf.run.checksums import lost, verify
-from solar_tf.run.files import (
-    TEMPORARY,
-    atomic_folder,
-    atomic_write,
-    read_array,
-    read_arrays,
-    read_json,
-    sweep,
-    write_arrays,
-    write_json,
-)
-from solar_tf.run.locks import claim
-from solar_tf.run.manifest import FORMAT, read_config, read_summary
+from solar_tf.run.checksums import incomplete, verify
+from solar_tf.run.manifest import read_config, read_summary
+from solar_tf.run.objects import local_path, url_of
 from solar_tf.run.paths import RunDirectory
-from solar_tf.run.store import Store
-from solar_tf.run.urls import local_path, url_of
-
-__all__ = [  # with what most users of a run need beside it
-    "FORMAT",
-    "TEMPORARY",
-    "Run",
-    "RunDirectory",
-    "atomic_folder",
-    "atomic_write",
-    "claim",
-    "open_run",
-    "read_array",
-    "read_arrays",
-    "read_config",
-    "read_json",
-    "read_summary",
-    "run_directory",
-    "searchable",
-    "sweep",
-    "write_arrays",
-    "write_json",
-]
-
-UNKNOWN = -1, ""  # facts that no file has
+from solar_tf.run.remote import remote_run
 
 
 @dataclass(frozen=True)
@@ -59,8 +24,8 @@ class Run:
     config: SolarConfig
     dataset: dict  # name, kind, num_features, num_labels, files, propensity
     seeds: tuple[int, ...]  # hash seed of each chunk
-    summary: dict  # per split: rows and shards
-    files: dict = field(default_factory=dict)  # facts of what preprocess.py wrote, by name
+    summary: dict  # rows and shards of each split
+    files: dict = field(default_factory=dict)  # the manifest: facts of preprocess.py's files
 
     @property
     def input_dim(self):
@@ -69,13 +34,13 @@ class Run:
         return self.config.feature_dim
 
     def fetch(self, *paths):
-        """Have files of the manifest here, where the run is in a store."""
+        """Fetch files of the manifest, if the run is in a store."""
         self.paths.fetch(*paths, facts=self.files)
 
     def sources(self, split, chunk):
-        """The files of a chunk's rows, whole by their sizes, as `batches.read_batches` takes them.
+        """The files of a chunk's rows, as `batches.read_batches` takes them.
 
-        Their content has checksums of its own, which are verified as it is read.
+        Their sizes are right; their checksums are verified as they are read.
         """
         shards = range(self.summary[split]["shards"])
         sources = {"paths": [self.paths.records(split, chunk, shard) for shard in shards]}
@@ -84,8 +49,9 @@ class Run:
         paths = *sources["paths"], *sources.get("dense_paths", ())
         self.fetch(*paths)
         if self.files:  # a run of format 1 has no manifest
-            names = map(self.paths.name_of, paths)
-            for name in lost(self.paths.root, {n: self.files.get(n, UNKNOWN) for n in names}):
+            nothing = -1, ""  # facts that no file has
+            facts = {n: self.files.get(n, nothing) for n in map(self.paths.name_of, paths)}
+            for name in incomplete(self.paths.root, facts):
                 path = self.paths.root / name
                 raise UserError(f"{path}: missing or cut short: run preprocess.py again")
         if self.dataset["kind"] == "dense":
@@ -97,9 +63,9 @@ class Run:
         return [chunk for chunk in chunks if self.paths.has(self.paths.chunk(chunk))]
 
     def choose_chunks(self, num_chunks=None, grouped=True):
-        """The trained chunks to use: all, or the first `num_chunks` of those there are.
+        """The trained chunks to use: all, or the first `num_chunks` that are trained.
 
-        Without the `grouped` ones, those that are as in the paper.
+        Without `grouped`, only the chunks whose buckets are random, as in the paper.
         """
 
         def usable(chunks):
@@ -123,50 +89,54 @@ class Run:
 
 
 def run_directory(root):
-    """The paths of the run at a path or at a URL, which may not be there yet."""
-    if url := url_of(root):
-        store = Store(url)
-        return RunDirectory(store.mirror, store)
-    return RunDirectory(Path(local_path(root)))
+    """The paths of the run at a path or URL, which may not be there yet."""
+    url = url_of(root)
+    return remote_run(url) if url else RunDirectory(Path(local_path(root)))
 
 
 def searchable(root):
-    """The folder of a run for who only searches it; of a run in a store, a mirror with all that."""
+    """Local folder with everything a search needs; downloaded first for URLs."""
     if url_of(root) is None:
         return local_path(root)
     run = open_run(root, stage=True)
     paths = run.paths
     run.fetch(*map(paths.index, range(run.config.num_chunks)))
     paths.fetch(*map(paths.chunk, run.trained_chunks()), *paths.stored(paths.tuned_folder))
-    paths.fetch(paths.attributes, *paths.stored(paths.catalogue), fresh=True)
     return paths.root
 
 
 def in_a_folder(root):
     """The paths of a run that must be in a folder; UserError if it is in a store."""
-    if url := url_of(root):
-        raise UserError(f"{url}: this needs the run in a folder: solar pull {url} FOLDER")
-    return run_directory(root)
+    paths = run_directory(root)
+    if url_of(root):
+        where = paths.location
+        raise UserError(f"{where}: this needs the run in a folder: solar pull {where} FOLDER")
+    return paths
 
 
 def open_run(root, stage=False):
     """The run at `root`, its small files verified; UserError unless preprocess.py has finished.
 
-    A `stage` fetches what else it needs, and publishes what it makes; others need a folder.
+    A `stage` may open a run at a URL: it fetches what else it needs and publishes what it makes.
     """
-    paths = run_directory(root) if stage else in_a_folder(root)
+    run = read_run(run_directory(root) if stage else in_a_folder(root))
+    paths, files = run.paths, run.files
+    used_whole = {name: files[name] for name in files if name.startswith(("labels/", "vocab/"))}
+    run.fetch(paths.test_filter, *(paths.root / name for name in used_whole))
+    paths.fetch(paths.attributes, *paths.stored(paths.catalogue), fresh=True)
+    verify(paths.root, used_whole, "delete it and run preprocess.py again")
+    return run
+
+
+def read_run(paths):
+    """The run of these paths; reads config.json and the summary."""
+    where = paths.location
     content = read_config(paths) if paths.refresh() else None
     if content is None:
-        where = paths.location
         raise UserError(f"{where}: no run here (no config.json): run preprocess.py --run {where}")
-    paths.fetch(paths.summary)
     summary = read_summary(paths, content["format"])
     if summary is None:
-        where = paths.location
         raise UserError(f"{where}: preprocessing is not complete: run preprocess.py --run {where}")
     files = content.get("files", {}) | summary.pop("files")
-    used_whole = {name: files[name] for name in files if name.startswith(("labels/", "vocab/"))}
-    paths.fetch(*(paths.root / name for name in used_whole), facts=used_whole)
-    verify(paths.root, used_whole, "delete it and run preprocess.py again")
     seeds = tuple(content["seeds"])
     return Run(paths, content["config"], content["dataset"], seeds, summary, files)

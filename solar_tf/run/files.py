@@ -1,4 +1,4 @@
-"""Files that exist only when they are complete, and say so when they are damaged.
+"""Files that exist only when they are complete, and whose damage is found when they are read.
 
 A file is written under a temporary name, synced and renamed. Archives of arrays carry zip's
 checksums, JSON objects their own.
@@ -27,10 +27,7 @@ FILE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
 def sync(path):
-    """Have the disk hold what was written, also through a map.
-
-    Works on folders, and on files opened read-only, too.
-    """
+    """Write a file, or the entries of a folder, to the disk; also what was written by a map."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -40,7 +37,7 @@ def sync(path):
 
 @contextlib.contextmanager
 def file_named(path):
-    """A write that fails, on a full disk say, does not know its file: tell it."""
+    """Add the path to the error of a failed write, on a full disk say, which has none."""
     try:
         yield
     except OSError as error:
@@ -50,7 +47,7 @@ def file_named(path):
 
 
 def temporary_name(path):
-    """A name that no other process uses; on another machine one may have the same number."""
+    """A name that no other process uses; TOKEN tells apart equal process ids of two machines."""
     return path.with_name(f"{path.name}.{os.getpid()}_{TOKEN}{TEMPORARY}")
 
 
@@ -75,7 +72,7 @@ def _renamed_at_the_end(path, remove):
 def atomic_write(path, mode="wb"):
     """Open a file for writing that appears under `path` only if the block succeeds."""
     with _renamed_at_the_end(Path(path), lambda file: file.unlink(missing_ok=True)) as temporary:
-        # A file that must be new (x) is no link that somebody else has put there.
+        # Mode x opens only a new file, never a link that a stranger has put there.
         encoding = None if "b" in mode else "utf-8"
         with open(temporary, mode.replace("w", "x"), encoding=encoding) as file:
             yield file
@@ -96,8 +93,8 @@ def atomic_folder(path):
         sync(temporary)
 
 
-def discard(folder):
-    """Delete a folder at a stroke: killed on the way, it leaves something for `sweep` only."""
+def delete_folder(folder):
+    """Rename a folder away, then delete it: a kill leaves only what `sweep` deletes."""
     temporary = temporary_name(Path(folder))
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -111,7 +108,7 @@ def discard(folder):
 def sweep(*paths):
     """Delete what killed processes left half-written of these files and folders.
 
-    Only for who holds the claim on them: a living process may be writing, too.
+    Hold the lock on them: a living process may be writing, too.
     """
     for path in map(Path, paths):
         own = path.parent.glob(f"{glob.escape(path.name)}.*{TEMPORARY}")
@@ -126,7 +123,7 @@ def sweep(*paths):
 
 
 def write_arrays(path, arrays):
-    """Write an .npz file of plain arrays: a dict of them, or pairs that come one by one."""
+    """Write an .npz file of plain arrays: a dict, or an iterable of names and arrays."""
     pairs = arrays.items() if isinstance(arrays, dict) else arrays
     with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in pairs:
@@ -143,7 +140,7 @@ def read_arrays(path, stage):
 
 
 def read_array(path, name):
-    """One array of an .npz file that this process has written, or read, before."""
+    """One array of an .npz file that this process has written or verified."""
     with np.load(path, allow_pickle=False) as content:
         return content[name]
 
@@ -158,30 +155,30 @@ def verify_arrays(path, stage):
 def _damage_explained(path, stage):
     try:
         yield
-    except Exception as error:  # there is no telling what damage makes zipfile and numpy raise
+    except Exception as error:  # damage makes zipfile and numpy raise anything
         raise UserError(f"{path}: cannot be read ({error}): delete it and run {stage} again")
 
 
 def _verify(archive):
-    """Check all of a zip file; numpy on its own reads as far as the arrays' headers tell it."""
+    """Check all of a zip file; numpy alone trusts the sizes in the arrays' headers."""
     members = archive.infolist()
     # A wrong length in the directory makes its next entries a comment.
     if not members or any(member.comment for member in members):
         raise zipfile.BadZipFile("wrong checksum")
     for member in members:
-        # Nothing is ever extracted; a name that leads elsewhere is still no name of an array.
+        # Nothing is ever extracted, but a name that leads elsewhere is no name of an array.
         if Path(member.filename).name != member.filename or "\\" in member.filename:
             raise zipfile.BadZipFile(f"{member.filename!r} is no name of an array")
         # Neither packed zeros nor a header may claim more memory than the file has bytes.
-        if member.compress_type != zipfile.ZIP_STORED or _claimed(archive, member) != (
-            member.file_size
+        if member.compress_type != zipfile.ZIP_STORED or (
+            _declared_size(archive, member) != member.file_size
         ):
             raise zipfile.BadZipFile("its sizes are wrong")
     if archive.testzip():
         raise zipfile.BadZipFile("wrong checksum")
 
 
-def _claimed(archive, member):
+def _declared_size(archive, member):
     """The size of an array's file by its own header."""
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
@@ -193,8 +190,7 @@ def _claimed(archive, member):
 def new_map(path, dtype, shape):
     """A new .npy file as a writable map.
 
-    All of its room is taken at once: on a full disk that is an error, where writing to a map
-    without room would kill the process.
+    Its room is allocated at once: writing to a map on a full disk would kill the process.
     """
     with file_named(path):
         array = np.lib.format.open_memmap(path, "w+", dtype, shape)

@@ -1,10 +1,9 @@
 """The inverted index of a chunk, bucket -> labels (§3.1): build, pickle, safe load.
 
 The file is a pickle of one dict of plain values: a format number, the counts, and the two
-arrays as raw little-endian bytes beside their dtype strings. Bytes and not numpy objects,
-because an array's pickle calls into numpy to rebuild it: a loader that admits nothing but
-numbers, strings and bytes has no call left to abuse, and the file is the same, byte for byte,
-under every numpy. Without this module an index reads as
+arrays as raw little-endian bytes beside their dtype strings. A pickled numpy array calls into
+numpy to be rebuilt; a loader of numbers, strings and bytes allows no call at all, and the file is
+the same, byte for byte, under every numpy. Without this module an index reads as
 `np.frombuffer(content["labels"], content["labels_dtype"])`.
 """
 
@@ -27,9 +26,8 @@ FORMAT = 1
 PROTOCOL = 4
 OFFSETS_DTYPE, LABELS_DTYPE = "<u4", "<i4"
 
-# All that a dict of numbers, strings and bytes needs. Without tuples, calls and numbered memo
-# slots a pickle can neither run code, nor ask for more memory than it brings, nor build keys
-# that take forever to hash.
+# What a dict of numbers, strings and bytes needs. Without tuples, calls and numbered memo slots a
+# pickle cannot run code, ask for more memory than it has bytes, or build keys that hash for ever.
 PLAIN_OPCODES = {
     *("PROTO", "FRAME", "STOP", "MEMOIZE", "MARK", "EMPTY_DICT", "SETITEM", "SETITEMS"),
     *("BININT", "BININT1", "BININT2", "SHORT_BINUNICODE"),
@@ -91,9 +89,9 @@ def save_index(path, index):
 
 
 def load_index(path, num_buckets=None, num_labels=None):
-    """The index saved at `path`; whatever else the file holds is a UserError, and never runs.
+    """The index saved at `path`; any other content is a UserError, and never runs.
 
-    Give B and N as the run's config has them, and an index of other sizes is refused, too.
+    With B and N of the run's config, an index of other sizes is refused, too.
     """
     try:
         content = _unpickle(_read(path, num_buckets, num_labels))
@@ -110,7 +108,7 @@ def load_index(path, num_buckets=None, num_labels=None):
 
 
 def _read(path, num_buckets, num_labels):
-    """The bytes of a file that is not longer than an index of these sizes can be."""
+    """The bytes of a file, unless it is longer than an index of these sizes can be."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise _Refused("not a file")
@@ -126,7 +124,7 @@ class _Refused(Exception):
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Refuses every global: with _unpickle's list of opcodes, the second of two locks."""
+    """Refuses every global: a second lock behind the list of opcodes."""
 
     def find_class(self, module, name):
         raise _Refused(f"its pickle asks for {module}.{name}")
@@ -147,7 +145,7 @@ def _unpickle(data):
         return _PlainUnpickler(io.BytesIO(data)).load()
     except _Refused:
         raise
-    except Exception:  # the pickle module promises no particular one for damaged data
+    except Exception:  # damaged data makes pickle raise anything
         raise _Refused("not an index, or damaged") from None
 
 
@@ -156,7 +154,7 @@ def _parse(content):
     if type(content) is not dict or "format" not in content:
         raise _Refused("not an index: no format number")
     if content["format"] != FORMAT:
-        # Only a number is printed: anything else may be as long as the file.
+        # Only a number is printed: another value may be as long as the file.
         found = content["format"] if type(content["format"]) is int else "unknown"
         raise _Refused(f"index format {found}, this version reads {FORMAT}")
     types = {
@@ -185,7 +183,7 @@ def _checksum(content):
 
 
 def _validate(index):
-    """An index that passes here can be walked without bounds checks."""
+    """Check what lookups without bounds checks rely on."""
     offsets, labels, size = index.offsets, index.labels, index.num_labels
     if not (len(offsets) > 1 and offsets[0] == 0 and offsets[-1] == size):
         raise _Refused("damaged: its buckets do not cover its labels")
@@ -201,7 +199,7 @@ def _validate(index):
 
 
 def open_index(run, chunk):
-    """The index of a chunk of a run, whose sizes it must have."""
+    """The index of a chunk; its sizes must be the run's."""
     sizes = run.config.num_buckets, run.dataset["num_labels"]
     return load_index(run.paths.index(chunk), *sizes)
 
@@ -209,29 +207,22 @@ def open_index(run, chunk):
 def load_balance(index):
     """Bucket sizes beside their expectation (§3.1: "load-balanced").
 
-    Hashing makes the sizes binomial(N, 1/B), not equal. For the extremes the expectation is
-    the size that one bucket in B falls short of, or exceeds. Returns
-    {"measured": {...}, "binomial": {...}}, each with min, max, mean, std and p99.
+    Hashing makes the sizes binomial(N, 1/B), not equal. The expected min and max are the sizes
+    that one bucket in B falls below or exceeds. Returns {"measured": {...}, "binomial": {...}},
+    each with min, max, mean, std and p99.
     """
-    from scipy.stats import binom  # slow to import, and retrieval's workers never come here
+    from scipy.stats import binom  # slow to import, and retrieval's workers do not need it
 
     sizes = np.diff(index.offsets.astype(np.int64))
     expected = binom(index.num_labels, 1 / index.num_buckets)
-    measured = {
-        "min": sizes.min(),
-        "max": sizes.max(),
-        "mean": sizes.mean(),
-        "std": sizes.std(),
-        "p99": np.percentile(sizes, 99),
-    }
-    binomial = {
-        "min": expected.ppf(1 / index.num_buckets),
-        "max": expected.isf(1 / index.num_buckets),
-        "mean": expected.mean(),
-        "std": expected.std(),
-        "p99": expected.ppf(0.99),
-    }
+    rare = 1 / index.num_buckets
+    measured = sizes.min(), sizes.max(), sizes.mean(), sizes.std(), np.percentile(sizes, 99)
+    binomial = (
+        *(expected.ppf(rare), expected.isf(rare)),
+        *(expected.mean(), expected.std(), expected.ppf(0.99)),
+    )
+    names = ("min", "max", "mean", "std", "p99")
     return {
-        "measured": {name: float(value) for name, value in measured.items()},
-        "binomial": {name: float(value) for name, value in binomial.items()},
+        "measured": dict(zip(names, map(float, measured), strict=True)),
+        "binomial": dict(zip(names, map(float, binomial), strict=True)),
     }

@@ -1,4 +1,4 @@
-"""Claims on parts of a run: kernel locks, which end with their process, however it ends."""
+"""Locks on parts of a run: the kernel's, which end with their process, however it ends."""
 
 import contextlib
 import errno
@@ -20,11 +20,20 @@ LOCAL = (
 
 
 @contextlib.contextmanager
-def claim(path):
-    """Try to hold the lock file `path`; yields whether it was free.
+def wait_for_lock(path):
+    """Hold the lock file `path`, among the processes of this machine."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
-    A dead process holds nothing. Its name stays in the file, and where locks do not reach other
-    machines the name of a process elsewhere is an error: it may be alive.
+
+@contextlib.contextmanager
+def try_lock(path):
+    """Hold the lock file `path` if it is free; yields whether it was.
+
+    A dead process holds nothing, but its name stays in the file. Where locks do not reach other
+    machines, the name of a process on another one is an error: it may be alive.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +75,7 @@ def shares_locks(path, mounts="/proc/self/mountinfo"):
     try:
         kind, options = _file_system(Path(path).resolve(), Path(mounts).read_text())
     except (OSError, ValueError):
-        return True  # nothing is known against it
+        return True  # nothing is known of the file system
     if kind in SHARED:
         return not any(option in LOCAL_LOCKS for option in options)
     return kind in LOCAL

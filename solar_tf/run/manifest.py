@@ -1,6 +1,6 @@
-"""What a run says of itself: config.json, and the manifest in records/summary.json.
+"""config.json, and the manifest in records/summary.json.
 
-Both may come from elsewhere, or from a bad disk: nothing in them is used unchecked.
+Both may come from a stranger or a bad disk: every value is checked before it is used.
 """
 
 import math
@@ -12,7 +12,7 @@ from solar_tf.run.files import read_json
 
 FORMAT = 2  # of the run directory as a whole
 READABLE = (1, 2)  # format 1 has no manifest: only some of its files carry checksums
-# Options that came after format 2, whose first runs lack them.
+# Options that the first runs of format 2 lack.
 ADDED = ("own_label", "idf_power", "input_start", "grouped_share")
 KINDS = ("text", "sparse", "dense")
 
@@ -34,7 +34,7 @@ def read_config(paths):
         missing = {"config", "dataset", "seeds", *(["files"] if number > 1 else [])}
         if missing := missing - content.keys():
             raise UserError(f"no {', '.join(sorted(missing))} in it")
-        # What older versions did not know is at its default.
+        # Options that older versions did not have are at their defaults.
         defaults = SolarConfig().to_dict()
         unknown = defaults if number == 1 else {name: defaults[name] for name in ADDED}
         content["config"] = SolarConfig.from_dict(unknown | content["config"])
@@ -62,7 +62,7 @@ def _is_sound(content):
 
 
 def _whole(value):
-    """A whole number as it is; anything else, in a file that nobody has to trust, as -1."""
+    """A whole number as it is; any other value, from a damaged file say, as -1."""
     return value if type(value) is int else -1
 
 

@@ -1,7 +1,7 @@
 """Weights in fewer bits: float16, or int8 with a scale for each column.
 
-A column of the input layer is a hidden unit, one of the output layer a bucket: an int8 weight w
-of column j stands for w * scale[j], where the largest of the column is 127. Biases stay float32.
+An int8 weight w of column j stands for w * scale[j]; the largest of a column is 127. A column of
+the input layer is a hidden unit, one of the output layer a bucket. Biases stay float32.
 """
 
 import numpy as np
@@ -40,6 +40,6 @@ def restore(model, name):
 
 
 def scaled(model, name, values, columns=slice(None)):
-    """Values [..., columns] of int8 weights times their scales; others as they are."""
+    """Values [..., columns] of int8 weights times their scales; of other weights unchanged."""
     scale = model.get(name + SCALE)
     return values if scale is None else values * scale[columns]

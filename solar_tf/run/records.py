@@ -71,38 +71,28 @@ def write_records(path, columns):
 
 def count_records(path):
     """The number of records in a TFRecord file, from the frames' lengths alone."""
-    return _walk(path, check=False)
+    return _count(path, check=False)
 
 
 def verify_records(path):
     """Check every record's checksums and return their number; UserError names the first bad."""
-    return _walk(path, check=True)
+    return _count(path, check=True)
 
 
-def _walk(path, check):
-    data = map_records(path)
-    bounds = walk_frames(data, 0, len(data), check)
-    if bounds[-1] != len(data):
-        raise damaged(path, len(bounds) - 1, bounds[-1])
-    return len(bounds) - 1
-
-
-def map_records(path):
-    """The bytes of a TFRecord file, mapped; an empty one is valid, but cannot be."""
-    path = Path(path)
+def _count(path, check):
     try:
-        size = path.stat().st_size
+        size = Path(path).stat().st_size
     except FileNotFoundError:
         raise UserError(f"{path}: no such file: run preprocess.py again")
-    return np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
-
-
-def damaged(path, number, at):
-    """The error that says where the first bad record is."""
-    return UserError(
-        f"{path}: record {number} (at byte {at}) is corrupt or cut short: "
-        "delete the file and run preprocess.py again"
-    )
+    # An empty file is valid, but cannot be mapped.
+    data = np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
+    count, end = _count_frames(data, check)
+    if end != size:
+        raise UserError(
+            f"{path}: record {count} (at byte {end}) is corrupt or cut short: "
+            "delete the file and run preprocess.py again"
+        )
+    return count
 
 
 def _count_rows(columns):
@@ -280,7 +270,7 @@ def _write_entries(out, cursors, key, tag, splits, payload):
 
 @compiled
 def _write_frames(out, starts, features):
-    """Write what surrounds the rows' map entries, of `features` [n] bytes in all per row."""
+    """Write lengths and checksums around the rows' map entries; a row has `features` [n] bytes."""
     for row in range(len(features)):
         data, end = starts[row] + HEADER, starts[row + 1] - FOOTER
         out[data] = FIELD_1
@@ -291,14 +281,10 @@ def _write_frames(out, starts, features):
 
 
 @compiled
-def walk_frames(data, at, most, check):
-    """Follow up to `most` frames from data[at] on while they are sound.
-
-    Returns where they begin and where the last one ends, [n+1].
-    """
-    bounds = np.empty(min(most, (len(data) - at) // (HEADER + FOOTER)) + 1, np.int64)
-    bounds[0], count = at, 0
-    while count + 1 < len(bounds) and at + HEADER + FOOTER <= len(data):
+def _count_frames(data, check):
+    """The number of frames before the end or the first damaged one, and where they end."""
+    count, at = 0, 0
+    while at + HEADER + FOOTER <= len(data):
         length = _get_fixed(data, at, 8)
         if length > np.uint64(len(data) - at - HEADER - FOOTER):
             break
@@ -310,5 +296,4 @@ def walk_frames(data, at, most, check):
             break
         at = end + FOOTER
         count += 1
-        bounds[count] = at
-    return bounds[: count + 1].copy()
+    return count, at

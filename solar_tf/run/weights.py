@@ -7,7 +7,7 @@ import numpy as np
 from solar_tf.errors import UserError
 from solar_tf.run import precision
 from solar_tf.run.checksums import HashedFile, file_facts, verify
-from solar_tf.run.directory import read_json, write_json
+from solar_tf.run.files import read_json, write_json
 
 FORMAT = 1
 BLOCK_BYTES = 1 << 26  # of an array that are read at a time to be written
@@ -15,15 +15,15 @@ NAMES = ("hidden_kernel", "hidden_bias", "output_kernel", "output_bias")
 
 
 def row_blocks(weight):
-    """The rows of an array, some at a time; also of a variable that reads like one (model.Rows)."""
+    """The rows of an array, some at a time; also of a `model.Rows`, a variable that reads so."""
     row = weight.dtype.itemsize * math.prod(weight.shape[1:])
     step = max(1, BLOCK_BYTES // row)
     for start in range(0, len(weight), step):
         yield weight[start : start + step]
 
 
-def save_weights(folder, weights, facts):
-    """Write arrays by name, and `facts` with the checksums of all files there as state.json."""
+def save_weights(folder, weights, state):
+    """Write arrays by name, and `state` with the checksums of all files there as state.json."""
     others = {path.name: file_facts(path) for path in sorted(folder.iterdir())}
     checksums = {}
     for name, weight in weights.items():
@@ -35,12 +35,12 @@ def save_weights(folder, weights, facts):
             for block in row_blocks(weight):
                 hashed.write(np.ascontiguousarray(block).data)
         checksums[name] = hashed.digest.hexdigest()
-    state = {"format": FORMAT, **facts, "sha256": checksums, "files": others}
+    state = {"format": FORMAT, **state, "sha256": checksums, "files": others}
     write_json(folder / "state.json", state)
 
 
 def read_state(folder):
-    """The facts that `save_weights` wrote."""
+    """The state that `save_weights` wrote."""
     state = read_json(folder / "state.json", _remedy(folder))
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise UserError(f"{folder}: no state.json of format {FORMAT}: {_remedy(folder)}")
@@ -50,7 +50,7 @@ def read_state(folder):
 def load_weights(folder, shapes, mapped=False, remember=True):
     """Float32 arrays by name, each of the shape in `shapes`; mapped ones cost no memory.
 
-    They are verified first; what is remembered as verified is not read through again.
+    They are verified first, unless they are remembered as verified.
     """
     stored = load_stored(folder, shapes, remember)
     weights = {name: precision.restore(stored, name) for name in shapes}
@@ -58,9 +58,9 @@ def load_weights(folder, shapes, mapped=False, remember=True):
 
 
 def load_stored(folder, shapes, remember=True, verified=True):
-    """The same as they are stored, mapped: in any precision, with the scales of int8.
+    """Mapped arrays as they are stored: in any precision, with the scales of int8.
 
-    Who must not wait for gigabytes to be read calls `verify_weights` later.
+    Pass verified=False to start at once; call `verify_weights` later.
     """
     kind = read_state(folder).get("precision", "float32")
     if kind not in precision.PRECISIONS:
@@ -69,10 +69,10 @@ def load_stored(folder, shapes, remember=True, verified=True):
     for name, (dtype, shape) in precision.stored_arrays(shapes, kind).items():
         path = folder / f"{name}.npy"
         try:
-            # Unlike reading, mapping takes no memory for a size that is not there. Copy-on-write
-            # maps never change the file, and TensorFlow borrows no others.
+            # Mapping takes no memory for a size that the file does not have. Maps are
+            # copy-on-write, since TensorFlow borrows no read-only arrays.
             weight = np.load(path, mmap_mode="c", allow_pickle=False)
-        except Exception as error:  # there is no telling what a damaged header makes numpy raise
+        except Exception as error:  # a damaged header makes numpy raise anything
             _fail(path, f"cannot be read ({error})")
         if weight.shape != shape or weight.dtype != dtype:
             _fail(path, f"{weight.dtype} {list(weight.shape)}, where {dtype} {list(shape)} belongs")
@@ -93,7 +93,7 @@ def verify_weights(folder, names, remember=True):
 
 def not_finite(weights):
     """The names of the arrays that hold NaN or Inf."""
-    # The float64 sum of float32 cannot overflow, and no infinity vanishes in it.
+    # A float64 sum of float32 values cannot overflow, and keeps every infinity.
     with np.errstate(invalid="ignore"):
         sums = {
             name: sum(np.sum(block, dtype=np.float64) for block in row_blocks(weight))

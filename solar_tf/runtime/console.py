@@ -20,14 +20,14 @@ def silence():
 
 
 def progress(total, what, unit, initial=0, line=0):
-    """A progress bar with rate and ETA, `line` lines down; silent where nobody watches."""
+    """A progress bar with rate and ETA, `line` lines down; drawn on terminals only."""
     return tqdm(
         total=total,
         desc=what,
         unit=unit,
         unit_scale=True,
         initial=initial,
-        disable=_silent.get() or None,  # None: draws on terminals only
+        disable=_silent.get() or None,  # None: unless stderr is a terminal
         leave=False,
         file=sys.stderr,
         dynamic_ncols=True,
@@ -66,7 +66,7 @@ def table(header, rows):
 
 
 def is_number(text):
-    """Whether a cell stands in a column of numbers."""
+    """Whether a cell may stand in a column of numbers."""
     return text in ("", "-") or text.replace(",", "").replace(".", "", 1).lstrip("-").isdigit()
 
 
@@ -83,7 +83,7 @@ def seconds(value):
 def size(value):
     """A number of bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
-        if value < 999.5:  # what rounds to 1000 is one of the next unit
+        if value < 999.5:  # 1000 of a unit is 1 of the next
             return f"{value:.3g} {unit}"
         value /= 1000
     return f"{value:.3g} TB"

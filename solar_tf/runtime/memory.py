@@ -1,7 +1,7 @@
-"""The memory of a stage and all its processes: a limit on it, `--max_memory`, and keeping some.
+"""Memory of a stage and all its processes: the limit `--max_memory`, and reuse of freed pages.
 
-A stage chooses its workers and blocks so that they fit (`choose_workers`, and infer.py's plan);
-what could not be foreseen is watched for, and ends the stage with one line before the machine does.
+A stage chooses its workers and blocks so that they fit (`choose_workers`, and infer.py's plan).
+Beyond that, its memory is watched: over the limit it ends with one line, before the machine does.
 """
 
 import collections
@@ -14,17 +14,19 @@ from pathlib import Path
 from solar_tf.errors import UserError
 from solar_tf.runtime.console import say, size
 
-LOOK_EVERY, LOOK_AGAIN = 0.25, 5.0  # seconds; again after the stage was told to end
+LOOK_EVERY = 0.25  # seconds
+LOOK_AGAIN = 5.0  # seconds, after the stage was told to end
 PROCESS_BYTES = 0.25e9  # of Python, numpy and compiled code, in each process
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-KEPT, LARGEST_KEPT = 64 << 20, 32 << 20  # bytes; glibc takes no larger ones for an array
+KEPT = 64 << 20  # bytes of freed memory that a process keeps
+LARGEST_KEPT = 32 << 20  # bytes of one array; glibc's maximum
 
 
 def keep_freed():
-    """Let this process keep the arrays that it frees, up to KEPT bytes, for its next ones.
+    """Let this process reuse the memory of arrays that it frees, up to KEPT bytes.
 
-    Otherwise the kernel takes them back and gives them out again page by page, each of them
-    cleared: a tenth of the time of ranking small blocks of queries (docs/paper_notes.md).
+    Otherwise the kernel takes the pages back and clears each one before it is used again: a
+    tenth of the time of ranking small blocks of queries (docs/paper_notes.md).
     """
     with contextlib.suppress(AttributeError, OSError):  # another C library
         mallopt = ctypes.CDLL(None).mallopt
@@ -33,7 +35,7 @@ def keep_freed():
 
 
 def process_tree(root):
-    """The numbers of a process and of all below it."""
+    """The ids of a process and of all its descendants."""
     children = collections.defaultdict(list)
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended
@@ -47,13 +49,13 @@ def process_tree(root):
 
 
 def tree_memory():
-    """Bytes in use by this process and all below it: PSS, which counts shared pages once."""
+    """Bytes in use by this process and its descendants: PSS, which counts shared pages once."""
     own = int(Path("/proc/self").resolve().name)
     return sum(kernel_count(process, "smaps_rollup", "Pss") for process in process_tree(own))
 
 
 def kernel_count(process, file, name):
-    """The bytes that the kernel counts under a name in a file of /proc; 0 of an ended process."""
+    """A number of bytes from a file of /proc; 0 if the process has ended."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{process}/{file}").read_text().splitlines():
             if line.startswith(f"{name}:"):
@@ -63,7 +65,7 @@ def kernel_count(process, file, name):
 
 @contextlib.contextmanager
 def held_to(limit):
-    """End what runs inside with a UserError if it takes more than `limit` bytes; None: no limit."""
+    """Raise a UserError in the block if it takes more than `limit` bytes; None: no limit."""
     if limit is None:
         yield
         return
@@ -87,7 +89,7 @@ def held_to(limit):
 
 
 def too_small(limit, least):
-    """The error that a limit is too small, and which is not."""
+    """The error for a limit that is too small; names the smallest that suffices."""
     least_gb = math.ceil(least / 1e7) / 100
     return UserError(
         f"--max_memory: {size(limit)} are not enough here: give {least_gb:.2f}GB or more"
@@ -95,7 +97,7 @@ def too_small(limit, least):
 
 
 def choose_workers(limit, workers, shared, each):
-    """How many workers fit, if each needs `each` bytes beside those of its process."""
+    """How many workers fit, if each needs `each` bytes beyond PROCESS_BYTES."""
     if limit is None:
         return workers
     if PROCESS_BYTES + shared + each > limit:
@@ -104,7 +106,7 @@ def choose_workers(limit, workers, shared, each):
         if shared + (fewer + 1) * PROCESS_BYTES + fewer * each <= limit:
             break
     else:
-        fewer = 1  # does its work in this process
+        fewer = 1  # one worker is this process
     if fewer < workers:
         say(f"--max_memory {size(limit)}: {fewer} of {workers} workers")
     return fewer

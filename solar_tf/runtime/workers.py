@@ -1,4 +1,7 @@
-"""Tasks spread over processes, with bounded memory, whatever happens to a process."""
+"""Tasks spread over processes: bounded memory, results in order, dead workers replaced.
+
+docs/architecture.md says which of its promises loky, joblib and concurrent.futures do not keep.
+"""
 
 import collections
 import contextlib
@@ -12,18 +15,20 @@ import sys
 import threading
 import time
 import traceback
+from dataclasses import dataclass
 from multiprocessing.connection import wait
+from typing import Any
 
 from solar_tf.errors import UserError
 from solar_tf.runtime.console import say
 from solar_tf.runtime.process import end_at_once, exit_when_terminated
 
 TRIES = 3  # of a task whose process died
-AHEAD = 2  # tasks taken for each worker: the one it does, and the next
-BRIEF = 1.0  # seconds; a worker is sent the next of longer tasks only when it is free
+AHEAD = 2  # tasks taken per worker: the current one and the next
+BRIEF = 1.0  # seconds; shorter tasks are sent ahead, so that a worker need not wait for the next
 GRACE = 30.0  # seconds that a worker has for cleaning up when it is told to end
-PATIENCE = 600.0  # seconds without a result before a person is told
-DONE, FAILED, UNABLE = "done", "failed", "unable to start"  # what a worker has to say
+PATIENCE = 600.0  # seconds without a result before slow workers are named
+DONE, FAILED, UNABLE = "done", "failed", "unable to start"  # messages of a worker
 
 
 def run_tasks(function, tasks, workers, initializer=None, initargs=(), patience=PATIENCE):
@@ -34,7 +39,7 @@ def run_tasks(function, tasks, workers, initializer=None, initargs=(), patience=
     tasks run in this process. A worker that dies (out of memory, say) is replaced and its
     tasks are done again. One that hangs is left alone, but named every `patience` seconds.
 
-    `workers` is their number, or a `distributed.Cluster`, which has its own on other machines.
+    `workers` is a number, or a `distributed.Cluster`, which has workers on other machines.
     """
     if not isinstance(workers, int):
         yield from workers.run_tasks(function, tasks, initializer, initargs)
@@ -50,32 +55,28 @@ def run_tasks(function, tasks, workers, initializer=None, initargs=(), patience=
     try:
         pending = collections.deque()
         while True:
-            for task in itertools.islice(tasks, AHEAD * workers - len(pending)):
-                pending.append(_Entry(task))
+            for content in itertools.islice(tasks, AHEAD * workers - len(pending)):
+                pending.append(_Task(content))
                 pool.submit(pending[-1])
             if not pending:
                 break
-            while not pending[0].what:
+            while not pending[0].state:
                 pool.work()
-            yield pending.popleft().outcome()
+            task = pending.popleft()
+            if task.state == FAILED:
+                raise task.result
+            yield task.result
         _end(pool.workers, GRACE)
     finally:
         _end(pool.workers, 0)
 
 
-class _Entry:
-    """A task on its way."""
-
-    def __init__(self, task):
-        self.task, self.tries, self.what, self.value = task, 0, None, None
-
-    def finish(self, what, value):
-        self.what, self.value = what, value
-
-    def outcome(self):
-        if self.what == FAILED:
-            raise self.value
-        return self.value
+@dataclass
+class _Task:
+    content: Any
+    tries: int = 0
+    state: str | None = None  # DONE or FAILED
+    result: Any = None  # or the exception
 
 
 _spares = []  # workers without a job
@@ -85,10 +86,10 @@ _spares = []  # workers without a job
 def started_ahead(count, prepare):
     """Start workers before there is a job for them; `run_tasks` takes them before new ones.
 
-    Each calls `prepare()` meanwhile, which loads what the job will need. Those that no job took
-    end with the context.
+    Meanwhile each calls `prepare()`, which loads what the job will need. Workers that no job
+    took end with the context.
     """
-    # Pickled by itself: its modules are loaded when the worker has set up its signals.
+    # Pickled by itself: its modules are loaded after the worker has set up its signals.
     prepare = pickle.dumps(prepare)
     _spares.extend(_Worker(prepare) for _ in range(count if count > 1 else 0))
     try:
@@ -98,39 +99,39 @@ def started_ahead(count, prepare):
 
 
 class _Worker:
-    """A process and its own pipe: the message that a killed process breaks off ends there."""
+    """A process with a pipe of its own: a kill in mid-message breaks no other worker's pipe."""
 
     def __init__(self, prepare=None):
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.entries = collections.deque()  # what it was sent
+        self.tasks = collections.deque()  # sent to it; the first is being done
         self.since = time.monotonic()  # when it began the first of them
-        # As daemons they are told to end when this process exits by an exception.
+        # A daemon is told to end when this process exits by an exception.
         self.process = context.Process(target=_serve, args=(theirs, prepare), daemon=True)
         self.process.start()
         theirs.close()
 
-    def send_task(self, entry):
-        if not self.entries:
+    def send_task(self, task):
+        if not self.tasks:
             self.since = time.monotonic()
-        self.entries.append(entry)
-        self.send(entry.task)
+        self.tasks.append(task)
+        self.send(task.content)
 
     def send(self, message):
-        with contextlib.suppress(OSError):  # it is dead, which receiving will show
+        with contextlib.suppress(OSError):  # a dead worker is noticed when it is received from
             self.connection.send(message)
 
 
 class _Pool:
     def __init__(self, size, job, patience):
         self.size, self.job, self.patience = size, job, patience
-        self.brief = False  # whether tasks take so little time that waiting for one would show
-        self.waiting = collections.deque()  # entries that no worker has
+        self.brief = False  # whether the last task took less than BRIEF
+        self.waiting = collections.deque()  # tasks not yet sent to a worker
         self.workers = []
 
-    def submit(self, entry):
-        """A worker begins at once, while the next task is still in the making."""
-        self.waiting.append(entry)
+    def submit(self, task):
+        """Send the task at once if a worker is free, while the next task is being made."""
+        self.waiting.append(task)
         self._distribute()
 
     def _distribute(self):
@@ -138,52 +139,54 @@ class _Pool:
             if len(self.workers) < self.size:
                 self.workers.append(_spares.pop() if _spares else _Worker())
                 self.workers[-1].send(self.job)
-            worker = min(self.workers, key=lambda worker: len(worker.entries))
-            if len(worker.entries) >= (AHEAD if self.brief else 1):
+            worker = min(self.workers, key=lambda worker: len(worker.tasks))
+            if len(worker.tasks) >= (AHEAD if self.brief else 1):
                 break
             worker.send_task(self.waiting.popleft())
 
     def work(self):
-        """Take what the workers have done, and give them what waits."""
-        busy = {worker.connection: worker for worker in self.workers if worker.entries}
+        """Receive results, and send waiting tasks."""
+        busy = {worker.connection: worker for worker in self.workers if worker.tasks}
         ready = wait(busy, None if self.patience == float("inf") else self.patience)
         for connection in ready:
             self._receive(busy[connection])
         self._distribute()
         if not ready:
-            self._report()
+            self._name_slow_workers()
 
     def _receive(self, worker):
         try:
-            what, value = worker.connection.recv()
+            state, result = worker.connection.recv()
         except (EOFError, OSError):
             self._replace(worker)
             return
-        if what == UNABLE:
-            raise value
+        if state == UNABLE:
+            raise result
         now = time.monotonic()
         self.brief, worker.since = now - worker.since < BRIEF, now
-        worker.entries.popleft().finish(what, value)
+        task = worker.tasks.popleft()
+        task.state, task.result = state, result
 
     def _replace(self, worker):
+        """Give a dead worker's tasks to others; the next `_distribute` starts a new worker."""
         self.workers.remove(worker)
         worker.process.join()
         worker.connection.close()
-        worker.entries[0].tries += 1
+        worker.tasks[0].tries += 1
         code = worker.process.exitcode
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
-        if worker.entries[0].tries == TRIES:
+        if worker.tasks[0].tries == TRIES:
             raise UserError(
                 f"a worker process ended {TRIES} times at the same task, at last {how}, probably "
                 "for want of memory: run the stage again with --workers 1"
             )
         say(f"worker {worker.process.pid} ended {how}, its task is done again by another")
-        self.waiting.extendleft(reversed(worker.entries))
+        self.waiting.extendleft(reversed(worker.tasks))
 
-    def _report(self):
-        """Nothing can be known of a process that hangs; a person can look at it, or end it."""
+    def _name_slow_workers(self):
+        """A hanging worker cannot be told from a slow one; a person can look at it, or kill it."""
         for worker in self.workers:
-            if worker.entries:
+            if worker.tasks:
                 minutes = (time.monotonic() - worker.since) / 60
                 say(
                     f"worker {worker.process.pid} has been at one task for {minutes:.0f} minutes: "
@@ -192,27 +195,29 @@ class _Pool:
 
 
 def _end(workers, grace):
-    """Let the idle workers leave, then tell them to; who does not obey is killed."""
+    """Let idle workers leave for `grace` seconds, then send SIGTERM, and at last SIGKILL."""
     for worker in workers:
         worker.connection.close()
-    deadline = time.monotonic() + grace
-    for worker in workers:
-        worker.process.join(max(0.0, deadline - time.monotonic()))
+    _join(workers, grace)
     for worker in workers:
         worker.process.terminate()
-    deadline = time.monotonic() + GRACE
+    _join(workers, GRACE)
     for worker in workers:
-        worker.process.join(max(0.0, deadline - time.monotonic()))
-        if worker.process.is_alive():
-            worker.process.kill()
-            worker.process.join()
+        worker.process.kill()
+        worker.process.join()
     workers.clear()
 
 
+def _join(workers, seconds):
+    deadline = time.monotonic() + seconds
+    for worker in workers:
+        worker.process.join(max(0.0, deadline - time.monotonic()))
+
+
 def _serve(connection, prepare):
-    """The life of a worker, whose first message is its job."""
+    """The main function of a worker process. Its first message is the job."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     exit_when_terminated()
     sys.unraisablehook = _unless_told_to_end
     inbox = queue.SimpleQueue()
@@ -220,12 +225,12 @@ def _serve(connection, prepare):
     try:
         _work(connection, inbox, prepare)
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is leaving
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is ending already
     end_at_once()
 
 
 def _unless_told_to_end(unraisable):
-    """Nothing to tell a person when the order came in a callback, where Python drops it.
+    """Print nothing when SIGTERM arrives in a callback, where Python drops its SystemExit.
 
     The parent has closed the pipe by then, which ends the worker after its task.
     """
@@ -258,7 +263,7 @@ def _work(connection, inbox, prepare):
 
 
 def _fetch(connection, inbox):
-    """Take the tasks as they come: with both ends of a pipe sending, neither would get on."""
+    """Receive tasks in a thread: if both ends of a pipe sent at once, both would block."""
     with contextlib.suppress(EOFError, OSError):
         while True:
             inbox.put(connection.recv_bytes())
@@ -272,11 +277,11 @@ def _pack(what, error):
         message = pickle.dumps((what, error))
         pickle.loads(message)  # not every exception can be made again
         return message
-    except Exception:  # whatever its class makes of being pickled; the traceback arrives anyway
+    except Exception:  # the exception's class can raise anything here; send its traceback
         return pickle.dumps((what, RuntimeError("\n".join(error.__notes__))))
 
 
 def _end_with_parent():
-    """A worker at work would not notice that its parent was killed."""
+    """End at once when the parent is killed; a busy worker would not notice it."""
     multiprocessing.parent_process().join()
     os._exit(1)

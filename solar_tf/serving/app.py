@@ -11,14 +11,14 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi.staticfiles import StaticFiles
 
 from solar_tf import __version__
+from solar_tf.retrieval.options import SearchOptions as Options
 from solar_tf.serving import refusals, schemas
-from solar_tf.serving.engine import Options
+from solar_tf.serving.counters import CONTENT_TYPE
 from solar_tf.serving.gate import Gate
 
 PAGE = Path(__file__).parent / "page"
 DESCRIPTION = """Search among the labels of a SOLAR run. Errors have one form:
 `{"error": {"code", "message", "fields"}}`. Changes need the server's token."""
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def errors(*statuses):
@@ -41,7 +41,7 @@ def create_app(service, limits, counters, hosts=None):
         version=__version__,
         description=DESCRIPTION,
         lifespan=lifespan,
-        docs_url=None,  # FastAPI's own page loads its scripts from elsewhere
+        docs_url=None,  # FastAPI's own page loads scripts from other hosts
         redoc_url=None,
         redirect_slashes=False,
     )
@@ -87,7 +87,7 @@ def create_app(service, limits, counters, hosts=None):
         response_model=schemas.AllAttributes,
         responses=errors(),
     )
-    def attributes():  # in a thread: there may be millions of labels to count
+    def attributes():  # not async: in a thread, as millions of labels may be counted
         """The attributes that `where` can ask for, and their values."""
         return {"attributes": service.engine.describe_attributes()}
 
@@ -132,7 +132,7 @@ def create_app(service, limits, counters, hosts=None):
             list[schemas.Label], Query(min_length=1, max_length=schemas.MOST_IN_ADDRESS)
         ],
     ):
-        """Remove labels: they are not found any more, and their numbers are not used again."""
+        """Remove labels: they are no longer found, and their numbers are not used again."""
         return {"labels": await service.remove(label)}
 
     @app.post("/reload", **guarded, response_model=schemas.Health, responses=errors(401, 403, 409))
@@ -162,11 +162,11 @@ def create_app(service, limits, counters, hosts=None):
         "/metrics",
         tags=["operation"],
         response_class=Response,
-        responses={200: {"content": {METRICS_TYPE: {"schema": {"type": "string"}}}}},
+        responses={200: {"content": {CONTENT_TYPE: {"schema": {"type": "string"}}}}},
     )
     async def metrics():
         """Counters for Prometheus."""
-        return Response(counters.render(), media_type=METRICS_TYPE)
+        return Response(counters.render(), media_type=CONTENT_TYPE)
 
     @app.get("/", include_in_schema=False)
     async def page():

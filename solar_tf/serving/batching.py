@@ -1,9 +1,8 @@
 """Micro-batches: queries that arrive together are answered together.
 
-One thread searches; its kernels release the GIL, so that the event loop goes on reading and
-writing meanwhile. What arrives while a batch is in work is the next batch. A query that comes
-alone is answered at once; only where the last batch had company, the next one is held for the
-window, a millisecond or so, since more is likely to be on its way.
+One thread searches. Its kernels release the GIL, so the event loop goes on reading and writing.
+Queries that arrive during a search form the next batch. A lone query is answered at once; after a
+batch of several, the next one waits for the window, about a millisecond, as more are likely.
 """
 
 import asyncio
@@ -17,17 +16,17 @@ from solar_tf.serving.refusals import Refusal
 
 @dataclass
 class Query:
-    """A text on its way through a batch."""
+    """A text that waits for its answer."""
 
     text: str
     k: int
-    options: Any  # hashable: queries of equal options are searched together
+    options: Any  # hashable: queries with equal options are searched together
     future: asyncio.Future
     arrived: float = field(default_factory=time.perf_counter)
 
 
 class Batcher:
-    """Collects queries and has them answered by `search(texts, k, options)` in its thread."""
+    """Collects queries and answers them by `search(texts, k, options)` in a thread of its own."""
 
     def __init__(self, search, counters, window=0.001, most=64, most_waiting=1024):
         self.search, self.counters = search, counters
@@ -40,13 +39,13 @@ class Batcher:
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self):
-        """To be called when nothing waits any more."""
+        """Call it when no query waits any more."""
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
         self.thread.shutdown()
 
     async def ask(self, texts, k, options):
-        """The answers to some texts, which may be in several batches."""
+        """The answers to some texts, which may go into several batches."""
         if len(self.waiting) + len(texts) > self.most_waiting:
             raise Refusal(503, "overloaded", "too many queries are waiting", retry_after=1)
         loop = asyncio.get_running_loop()
@@ -57,29 +56,29 @@ class Batcher:
 
     async def _run(self):
         loop = asyncio.get_running_loop()
-        company = False
+        busy = False  # whether the last batch had several queries
         while True:
             await self.arrival.wait()
-            if company and len(self.waiting) < self.most:
+            if busy and len(self.waiting) < self.most:
                 await asyncio.sleep(self.window)
             batch, self.waiting = self.waiting[: self.most], self.waiting[self.most :]
             if not self.waiting:
                 self.arrival.clear()
-            batch = [query for query in batch if not query.future.done()]  # its client has left
+            batch = [query for query in batch if not query.future.done()]  # else its client left
             if batch:
                 await self._answer(loop, batch)
-            company = len(batch) > 1
+            busy = len(batch) > 1
 
     async def _answer(self, loop, batch):
         started = time.perf_counter()
         outcomes = await loop.run_in_executor(self.thread, self._search, batch)
         spent = time.perf_counter() - started
-        self.counters.queries.add(value=len(batch))
-        self.counters.batch_sizes.observe(value=len(batch))
-        self.counters.batch_seconds.observe(value=spent)
+        self.counters.queries.inc(len(batch))
+        self.counters.batch_sizes.observe(len(batch))
+        self.counters.batch_seconds.observe(spent)
         for query, outcome in zip(batch, outcomes, strict=True):
             waited = started - query.arrived
-            self.counters.waited.observe(value=waited)
+            self.counters.waited.observe(waited)
             if query.future.done():
                 continue
             if isinstance(outcome, Exception):
@@ -89,7 +88,7 @@ class Batcher:
                 query.future.set_result((outcome, times))
 
     def _search(self, batch):
-        """In the thread: an answer, or an exception, for every query."""
+        """An answer or an exception for every query; runs in the thread."""
         groups, outcomes = {}, [None] * len(batch)
         for place, query in enumerate(batch):
             groups.setdefault(query.options, []).append(place)
@@ -101,6 +100,6 @@ class Batcher:
             except Exception as error:
                 answers = [error] * len(queries)
             for place, query, answer in zip(places, queries, answers, strict=True):
-                # The k best of a query are the first k of more.
+                # A query's k best are the first k of any longer list.
                 outcomes[place] = answer if isinstance(answer, Exception) else answer.first(query.k)
         return outcomes

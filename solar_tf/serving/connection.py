@@ -1,13 +1,13 @@
-"""Connections that cannot be held open by clients who never finish a request."""
+"""HTTP connections with limits on a request's head and on the time to send it."""
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEAD_BYTES = 32_768  # of the request line and the headers together
+HEAD_BYTES = 32_768  # request line and headers together
 REQUEST_SECONDS = 20  # from a request's first byte to its last
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's connection on httptools, which has neither limit of its own."""
+    """uvicorn's connection on httptools, which has neither limit itself."""
 
     head_bytes, in_head, deadline = 0, True, None  # None: no request is being received
 
@@ -20,7 +20,7 @@ class Connection(HttpToolsProtocol):
             self._expect_request()
         self.head_bytes += len(data)
         super().data_received(data)
-        # Before its headers are complete, a request has nobody who could push back.
+        # Until the headers are complete, no other code can refuse the request.
         if self.in_head and self.head_bytes > HEAD_BYTES and not self.transport.is_closing():
             self._refuse(431, "Request Header Fields Too Large")
 
@@ -34,7 +34,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self):
         super().on_message_complete()
-        self.head_bytes, self.in_head = 0, True  # of the next request, which may be here already
+        self.head_bytes, self.in_head = 0, True  # the next request may have begun already
         self._forget_deadline()
 
     def connection_lost(self, exc):

@@ -1,4 +1,4 @@
-"""The one place where the server meets the search: a run, opened, asked, changed, verified."""
+"""The one place where the server meets the search: a run is opened, asked, changed, verified."""
 
 import contextlib
 import itertools
@@ -12,32 +12,13 @@ from solar_tf import catalogue
 from solar_tf.errors import UserError
 from solar_tf.retrieval import ranking
 from solar_tf.retrieval.attributes import Attributes
+from solar_tf.retrieval.options import SearchOptions
 from solar_tf.retrieval.searcher import Searcher
 from solar_tf.run.directory import open_run
 from solar_tf.serving.explanation import explain
 from solar_tf.serving.refusals import Refusal
 
 EXAMPLES = 5
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to search; queries with equal options can be searched together."""
-
-    m: int | None = 100  # None for SOLAR-full
-    score: str = "evidence"
-    min_chunks: int = 0
-    threshold: float = 0.0
-    allow: tuple[int, ...] | None = None
-    deny: tuple[int, ...] | None = None
-    where: str | None = None  # conditions on attributes
-    explain: bool = False
-
-    @property
-    def filters(self):
-        """What leaves labels out from the start; None if nothing does."""
-        filters = self.allow, self.deny, self.where
-        return None if filters == (None, None, None) else filters
 
 
 @dataclass(frozen=True)
@@ -57,7 +38,7 @@ class Engine:
     """A run that is open for queries, though perhaps not verified yet."""
 
     def __init__(self, root, num_chunks=None, attributes=None):
-        # Where a link leads now: changes belong to the run that is served, not to its successor.
+        # The link is resolved now: changes belong to the run that is served, not to its successor.
         self.run = open_run(Path(root).resolve())
         if self.run.dataset["kind"] != "text":
             raise UserError(f"{root}: only a run of titles can be served, and this is of numbers")
@@ -72,8 +53,8 @@ class Engine:
     def warm_up(self):
         """The first search loads the kernels' machine code: no client should wait for it."""
         text = self.searcher.vocabulary.words[:1]
-        for m, limited in itertools.product((100, None), (0, 1)) if text else ():
-            self.search(text, 1, Options(m, min_chunks=limited, explain=True))
+        for m, min_chunks in itertools.product((100, None), (0, 1)) if text else ():
+            self.search(text, 1, SearchOptions(m=m, min_chunks=min_chunks))
 
     def verify(self):
         """Compare all weights with their checksums, chunk by chunk; `health` tells the outcome."""
@@ -111,12 +92,12 @@ class Engine:
 
     @property
     def attributes(self):
-        """Those of the labels as they are now; without columns where there are none."""
+        """The attributes of the labels as they are now; without columns where there are none."""
         labels = self.searcher.labels
         return labels.attributes or Attributes.of_columns({}, labels.num_labels)
 
     def describe_attributes(self):
-        """What there is to choose from, once for every state of the labels."""
+        """Names and values to choose from, counted once for every state of the labels."""
         labels = self.searcher.labels
         if self.described[0] is not labels:
             facts = labels.attributes.describe(labels.allowed) if labels.attributes else []
@@ -153,44 +134,31 @@ class Engine:
         return {"label": label, "title": title, "buckets": buckets, "attributes": attributes}
 
     def search(self, texts, k, options):
-        """An Answer for every text."""
+        """An Answer for every text; the options are SearchOptions, whose k does not count."""
         self._check_health()
         self._check_labels((*(options.allow or ()), *(options.deny or ())))
         if options.where is not None:
             with _refused("where"):
                 self.attributes.select(options.where)
-        found = self.searcher.search_batch(
-            texts,
-            k,
-            options.m,
-            options.score,
-            allow=options.allow,
-            deny=options.deny,
-            where=options.where,
-            min_chunks=options.min_chunks,
-            threshold=options.threshold,
-            explain=options.explain,
-        )
-        return [self._answer(text, hits, options) for text, hits in zip(texts, found, strict=True)]
+        found = self.searcher.find(texts, replace(options, k=k))
+        return [self._answer(text, of, options) for text, of in zip(texts, found, strict=True)]
 
-    def _answer(self, text, hits, options):
+    def _answer(self, text, found, options):
+        hits, attributes = found.hits, self.attributes
         labels = [{"label": hit.label, "title": hit.title, "score": hit.score} for hit in hits]
-        attributes = self.attributes
         if attributes.columns:
             labels = [label | {"attributes": attributes.of(label["label"])} for label in labels]
         if not options.explain:
             return Answer(text, labels)
-        explanation, candidates, chunks = explain(
-            self.searcher, text, hits, options.m, options.score, options.filters
-        )
+        explanation, chunks = explain(self.searcher, text, found, options.m)
         labels = [label | {"chunks": of} for label, of in zip(labels, chunks, strict=True)]
-        return Answer(text, labels, candidates, explanation)
+        return Answer(text, labels, found.candidates, explanation)
 
     def _check_health(self):
         if self.health == "damaged":
             raise Refusal(503, "damaged", self.detail)
 
-    # Changes: in another thread than searches, which go on with what they began with.
+    # Changes are made in another thread: searches go on with what they began with.
 
     def add(self, titles, how, attributes=None):
         """Add labels; returns their numbers. They can be found as soon as this returns."""
@@ -210,7 +178,7 @@ class Engine:
         return added.tolist()
 
     def remove(self, labels):
-        """Remove labels; those that were removed before are no error."""
+        """Remove labels; removing one again is no error."""
         self._check_labels(labels)
         with _conflicts_explained():
             catalogue.remove_labels(self.run.paths.root, labels)
@@ -237,7 +205,7 @@ class Engine:
 
 @contextlib.contextmanager
 def _refused(field):
-    """A mistake in one field of the request."""
+    """A UserError is a mistake in one field of the request."""
     try:
         yield
     except UserError as error:
@@ -248,7 +216,7 @@ def _refused(field):
 
 @contextlib.contextmanager
 def _conflicts_explained():
-    """Whoever changes the catalogue at this moment is soon done."""
+    """A UserError is a conflict with another change of the catalogue, which is soon done."""
     try:
         yield
     except UserError as error:

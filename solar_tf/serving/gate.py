@@ -1,4 +1,4 @@
-"""What every request passes: host, rate and size checks, headers, counters, the last resort."""
+"""Around the application: host, rate and size checks, security headers, counters, failures."""
 
 import ipaddress
 import logging
@@ -55,16 +55,16 @@ class Gate:
             if status is None:
                 await refusal_of(error).response()(scope, receive, send_on)
         finally:
-            # Only routes of our own become labels: a client must not be able to invent them.
+            # Routes, not paths: clients must not be able to create series.
             route = getattr(scope.get("route"), "path", None) or "other"
-            self.counters.requests.add(_method(scope), route, status or 499)
-            self.counters.seconds.observe(route, value=time.perf_counter() - started)
+            self.counters.requests.labels(_method(scope), route, status or 499).inc()
+            self.counters.seconds.labels(route).observe(time.perf_counter() - started)
 
     def _admit(self, scope):
-        """Refuse what needs no look at the request's content."""
+        """Refuse a request by its head alone."""
         headers = dict(scope["headers"])
         if self.hosts and host_name(headers.get(b"host", b"")) not in self.hosts:
-            # A page elsewhere whose name was pointed at this address must not read from it.
+            # DNS rebinding: the page of a site whose name points here must not read answers.
             raise Refusal(421, "wrong_host", "this server does not answer to that host name")
         if not scope["path"].startswith(UNLIMITED):
             client = scope["client"][0] if scope.get("client") else ""
@@ -76,7 +76,7 @@ class Gate:
             raise self._too_large()
 
     def _measured(self, receive):
-        """Count the body's bytes: a length need not be given, or be true."""
+        """Count the body's bytes: its length may be missing or wrong."""
         received = 0
 
         async def receive_on():

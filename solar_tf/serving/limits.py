@@ -16,14 +16,14 @@ class Limits:
     listed_labels: int = 10_000  # in an allow- or deny-list
     where_length: int = 10_000  # characters of conditions on attributes
     new_labels: int = 1000  # added by one request
-    rate: float = 50.0  # requests a second and client; 0 for no limit
+    rate: float = 50.0  # requests a second of one client; 0 for no limit
     burst: int = 100
 
 
 class TokenBuckets:
     """A bucket of tokens for each client: `burst` deep, refilled at `rate` a second."""
 
-    MOST_CLIENTS = 10_000  # those seen longest ago are forgotten: their buckets are full again
+    MOST_CLIENTS = 10_000  # the least recent is evicted: its bucket would be full again
 
     def __init__(self, rate, burst, clock=time.monotonic):
         self.rate, self.burst, self.clock = rate, burst, clock

@@ -1,4 +1,4 @@
-"""Requests that are not answered, and why: every error of the server has the same form.
+"""Errors of the server, which all have one form:
 
 {"error": {"code": "invalid", "message": "k: ...", "fields": [{"field": "k", ...}]}}
 """
@@ -32,7 +32,7 @@ class Refusal(HTTPException):
 
 
 def refusal_of(error):
-    """Any exception as a Refusal; what is no fault of the client has status 500."""
+    """Any exception as a Refusal: status 500 unless the client is at fault."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, RequestValidationError):
@@ -42,7 +42,7 @@ def refusal_of(error):
     if isinstance(error, HTTPException):
         code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
         refusal = Refusal(error.status_code, code, str(error.detail))
-        refusal.headers |= error.headers or {}  # such as the methods that are allowed
+        refusal.headers |= error.headers or {}  # such as the allowed methods
         return refusal
     if isinstance(error, UserError):
         return Refusal(422, "invalid", str(error))
@@ -50,7 +50,7 @@ def refusal_of(error):
 
 
 def _field(item):
-    """Where and why, without the value itself, which may not even be text."""
+    """Where and why, without the value, which may not even be text."""
     place = [str(part) for part in item["loc"] if part not in ("query", "path", "body")]
     field = ".".join(place)[:100].encode("ascii", "replace").decode() or "body"
     return {"field": field, "message": item["msg"].encode("ascii", "replace").decode()}
@@ -67,7 +67,7 @@ def install(app):
 
     async def answer(request, error):
         refusal = refusal_of(error)
-        if refusal.status_code == 405:  # the framework names those of one route only
+        if refusal.status_code == 405:  # the framework names the methods of one route only
             refusal.headers["allow"] = ", ".join(sorted(_methods(app, request.scope)))
         return refusal.response()
 

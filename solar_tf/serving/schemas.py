@@ -4,15 +4,15 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
-MOST = 2**31 - 1  # of an int32 label
-MOST_IN_ADDRESS = 100  # labels to allow or deny; more of them go into a body
+MOST = 2**31 - 1  # the largest int32 label
+MOST_IN_ADDRESS = 100  # labels to allow or deny; a body may have more
 Label = Annotated[int, Field(ge=0, le=MOST, description="The number of a label.")]
 
 
 WHERE = (
-    "Only labels whose attributes meet all these conditions, with blanks between: name=value, "
+    "Only labels whose attributes meet all these conditions, separated by spaces: name=value, "
     "name!=value, name<number, <=, >, >=. One of several values: name=one|another. Names and "
-    'values with blanks stand in double quotes. name="" asks for labels without a value, which '
+    'values with spaces are put in double quotes. name="" asks for labels without a value, which '
     "meet no other condition."
 )
 
@@ -37,7 +37,7 @@ class FoundLabel(Response):
     label: int
     title: str | None
     score: float
-    attributes: Values | None = Field(None, description="Those that it has, if labels have any.")
+    attributes: Values | None = Field(None, description="Its attributes, if labels have any.")
     chunks: list[ChunkOfLabel] | None = Field(None, description="With explain: one per chunk.")
 
 
@@ -86,7 +86,7 @@ class LabelFacts(Response):
     label: int
     title: str | None
     buckets: list[int] = Field(description="h_k(i), one bucket in each chunk (§3.1).")
-    attributes: Values = Field(description="Those that it has; what is empty is left out.")
+    attributes: Values = Field(description="Attributes that have a value.")
 
 
 class ValueCount(Response):
@@ -95,7 +95,7 @@ class ValueCount(Response):
 
 
 class AttributeFacts(Response):
-    """What there is to choose from, of labels that can be found."""
+    """The values of an attribute, among labels that can be found."""
 
     name: str
     kind: Literal["text", "number"] = Field(description="Numbers can be compared by < and >.")
@@ -130,8 +130,8 @@ class RunFacts(Response):
     """What is served."""
 
     run: str
-    labels: int = Field(description="N, those that were removed included.")
-    trained: int = Field(description="Labels of the training; later ones were added since.")
+    labels: int = Field(description="N, removed labels included.")
+    trained: int = Field(description="Labels at training; the others were added later.")
     chunks: int = Field(description="K")
     buckets: int = Field(description="B")
     input: int = Field(description="Hashed features of a query.")
@@ -140,7 +140,7 @@ class RunFacts(Response):
     weighting: str
     floor: float = Field(description="The probability from which evidence counts.")
     examples: list[str]
-    attributes: list[str] = Field(description="Names; more of them is in /attributes.")
+    attributes: list[str] = Field(description="Their names; /attributes has the values.")
     generation: int
     editable: bool = Field(description="Whether the server was started with a token.")
 
@@ -161,14 +161,14 @@ class Error(Response):
 
 
 def _no_text(value):
-    """Numbers in JSON are numbers; in an address everything is text."""
+    """In JSON, numbers must be numbers; in a query string, everything is text."""
     if isinstance(value, str | bool):
         raise ValueError("Input should be a number")
     return value
 
 
-def _options(limits, most_listed, truth, *validators):
-    """How to search, of types that suit an address or a body."""
+def _options(limits, most_listed, boolean, *validators):
+    """The search options, with types for a query string or for a JSON body."""
 
     def number(kind, least, most):
         return Annotated[kind, Field(ge=least, le=most), *validators]
@@ -185,14 +185,14 @@ def _options(limits, most_listed, truth, *validators):
         score: Literal["evidence", "probability"] = Field(
             "evidence", description="The sum of log(p / floor), or the paper's sum of p."
         )
-        min_chunks: number(int, 0, 1000) = Field(0, description="Found in at least so many chunks.")
+        min_chunks: number(int, 0, 1000) = Field(0, description="Found in at least this many.")
         threshold: number(float, 0, 1e9) = Field(0.0, description="The least score.")
         allow: listed | None = Field(None, description="Only these labels.")
         deny: listed | None = Field(None, description="All but these labels.")
         where: Annotated[str, Field(max_length=limits.where_length)] | None = Field(
             None, description=WHERE, examples=['section=web|net size<5000 maintainer!="A. Name"']
         )
-        explain: truth = Field(False, description="Say for each label what each chunk added.")
+        explain: boolean = Field(False, description="Say for each label what each chunk added.")
 
     return Options
 
@@ -218,11 +218,11 @@ def request_models(limits):
         attributes: list[dict[str, value | number]] | None = Field(
             None,
             max_length=limits.new_labels,
-            description="One object for each title: attributes of those that the labels have.",
+            description="One object for each title, with attributes that labels have.",
         )
         placement: Literal["content", "hash"] = Field(
             "content",
-            description="By what the chunks make of the title, or by hash alone (§3.1).",
+            description="By the chunks' answer to the title, or by hash alone (§3.1).",
         )
 
     return SearchOptions, SearchQuery, SearchBody, NewLabels

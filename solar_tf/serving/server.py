@@ -17,12 +17,12 @@ from solar_tf.serving.gate import hosts_for
 from solar_tf.serving.refusals import Refusal
 from solar_tf.serving.service import Service
 
-GRACE_SECONDS = 30  # that requests in work have after SIGTERM
+GRACE_SECONDS = 30  # for requests in progress at SIGTERM
 log = logging.getLogger("solar.serve")
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which says when it can be asked, and reloads the run at SIGHUP."""
+    """uvicorn's server that prints its address once it listens, and reloads the run at SIGHUP."""
 
     def __init__(self, config, service, url):
         super().__init__(config)
@@ -41,7 +41,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self):
-        """Unlike uvicorn's own, which dies of the signal once all is done: code 0 says it was."""
+        """Exit with code 0 after a clean stop: uvicorn's own handler ends with the signal."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -52,14 +52,14 @@ class Server(uvicorn.Server):
         self.reloading = asyncio.get_running_loop().create_task(self._reload())
 
     async def _reload(self):
-        with contextlib.suppress(Refusal):  # it is in the log, and the old run is served
+        with contextlib.suppress(Refusal):  # the log has it, and the old run is served
             await self.service.reload()
 
 
 def serve(
     root, host, port, limits, token=None, num_chunks=None, window=0.001, hosts=(), attributes=None
 ):
-    """Serve a run until SIGTERM or Ctrl-C; requests in work are answered first."""
+    """Serve a run until SIGTERM or Ctrl-C; requests in progress are answered first."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     listener = _listen(host, port)
     with listener:
@@ -74,7 +74,7 @@ def serve(
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # a client could pass for others, and escape its rate
+            proxy_headers=False,  # a client could fake its address to escape the rate limit
             timeout_keep_alive=75,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
@@ -86,7 +86,7 @@ def serve(
 
 
 def _listen(host, port):
-    """A listening socket, so that a port in use is found out before the run is opened."""
+    """A bound socket: a port in use must be an error before the run is opened."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -13,7 +13,7 @@ from solar_tf.serving.engine import Engine
 from solar_tf.serving.refusals import Refusal
 
 log = logging.getLogger("solar.serve")
-WATCH_SECONDS = 1.0  # between two looks for labels that another process has changed
+WATCH_SECONDS = 1.0  # between checks for labels changed by another process
 
 
 class Service:
@@ -24,20 +24,17 @@ class Service:
         self.open = partial(Engine, root, num_chunks, attributes)
         self.counters, self.window = counters, window
         self.engine, self.generation, self.started = self.open(), 1, time.monotonic()
-        self.reloading = None  # a lock, once there is a loop
+        self.reloading = None  # a lock, once there is an event loop
         counters.gauge("labels", "Labels in the catalogue.", lambda: self.engine.num_labels)
         counters.gauge("generation", "Rises with every reload.", lambda: self.generation)
-        counters.gauge("waiting_queries", "Queries that wait for a batch.", self._waiting)
+        counters.gauge("waiting_queries", "Queries that wait.", lambda: len(self.batcher.waiting))
         counters.gauge(
             "verified",
             "1 once all weights match their checksums, 0 before, -1 if they do not.",
             lambda: {"ok": 1, "verifying": 0, "damaged": -1}[self.engine.health],
         )
 
-    def _waiting(self):
-        return len(self.batcher.waiting)
-
-    # Life and death.
+    # Start and stop.
 
     async def start(self):
         self.reloading = asyncio.Lock()
@@ -48,7 +45,7 @@ class Service:
         self._verify(self.engine)
 
     async def stop(self):
-        """After the last request."""
+        """Call it after the last request."""
         self.watcher.cancel()
         await asyncio.gather(self.watcher, return_exceptions=True)
         await self.batcher.stop()
@@ -56,7 +53,7 @@ class Service:
         self.engine.close()
 
     def _verify(self, engine):
-        """Gigabytes may have to be read: answers do not wait for it, and /health tells."""
+        """Verify in the background: it may read gigabytes. /health tells the outcome."""
 
         def verify():
             engine.warm_up()
@@ -81,7 +78,7 @@ class Service:
             try:
                 engine = await loop.run_in_executor(None, self.open)
             except Exception as error:
-                self.counters.reloads.add("failed")
+                self.counters.reloads.labels("failed").inc()
                 log.error("%s cannot be opened (%s); the old run is served", self.root, error)
                 raise Refusal(409, "not_reloaded", str(error)) from error
             old, self.engine = self.engine, engine
@@ -109,14 +106,14 @@ class Service:
         return removed
 
     async def _change(self, name, *arguments):
-        """Changes come one after another, beside the searches."""
+        """Run a method of the engine in the thread of changes: one at a time, beside searches."""
         loop = asyncio.get_running_loop()
         method = getattr(self.engine, name)
         return await loop.run_in_executor(self.changes, method, *arguments)
 
     def _count(self, outcome):
         self.generation += 1
-        self.counters.reloads.add(outcome)
+        self.counters.reloads.labels(outcome).inc()
 
     def health(self):
         return {
@@ -134,7 +131,7 @@ class Service:
         }
 
     def check_token(self, given):
-        """Whether a client may change anything."""
+        """Refuse a client without the token."""
         if self.token is None:
             raise Refusal(
                 403, "read_only", "the server was started without a token: nothing can be changed"

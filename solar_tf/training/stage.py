@@ -14,7 +14,7 @@ import time
 from solar_tf.errors import UserError
 from solar_tf.run.directory import open_run
 from solar_tf.run.files import sweep
-from solar_tf.run.locks import claim
+from solar_tf.run.locks import try_lock
 from solar_tf.runtime.console import say, table
 from solar_tf.runtime.devices import load_tensorflow
 from solar_tf.runtime.workers import run_tasks
@@ -31,7 +31,7 @@ def train(root, chunks=None, trainers=1, wait=0.0, **options):
     faster than one trainer with many threads, since half of a step's operations use one thread.
     None means as many as cores and memory allow; a `distributed.Cluster` has its trainers on other
     machines. Chunks that others hold are left to them, or tried again for `wait` seconds: the
-    claims of a lost machine take some time to expire. `options` are ChunkTrainer's.
+    locks of a lost machine take some time to expire. `options` are ChunkTrainer's.
     """
     run = open_run(root, stage=True)
     wanted = list(range(run.config.num_chunks)) if chunks is None else chunks
@@ -75,15 +75,15 @@ def _clear_remains(run, chunk):
     training = run.paths.training(chunk)
     remains = [*training.parent.glob(f"{training.name}*"), *run.paths.stored(training)]
     if remains and run.paths.has(run.paths.chunk(chunk)):
-        with claim(run.paths.chunk_claim(chunk)) as free:
+        with try_lock(run.paths.chunk_lock(chunk)) as free:
             if free:
                 sweep(training)
                 run.paths.drop(training)
 
 
 def _train_chunk(run, chunk, lines, **options):
-    """Train one chunk, unless it is complete or claimed; returns it if it was trained."""
-    with claim(run.paths.chunk_claim(chunk)) as free:
+    """Train one chunk, unless it is complete or locked; returns it if it was trained."""
+    with try_lock(run.paths.chunk_lock(chunk)) as free:
         if not free or run.paths.has(run.paths.chunk(chunk)):
             return None
         sweep(run.paths.chunk(chunk), run.paths.training(chunk))
@@ -94,7 +94,7 @@ def _train_chunk(run, chunk, lines, **options):
 def _report(run, wanted, trained):
     rows = []
     for chunk in wanted:
-        history = run.paths.facts(run.paths.chunk(chunk)) / "history.json"
+        history = run.paths.small_files(run.paths.chunk(chunk)) / "history.json"
         if not history.exists():
             rows.append((chunk, "held by another trainer", "-", "-", "-"))
             continue

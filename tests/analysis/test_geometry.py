@@ -5,16 +5,19 @@ import math
 
 import numpy as np
 import pytest
-from conftest import run_solar
+from conftest import run_solar, small_config
 
 from solar_tf.analysis import geometry
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import hashing
-from solar_tf.run.directory import Run, RunDirectory, write_arrays, write_json
+from solar_tf.run.directory import Run
+from solar_tf.run.files import write_arrays, write_json
 from solar_tf.run.index import build_index, save_index
+from solar_tf.run.paths import RunDirectory
 
 
-def make_run(root, config, num_labels=20_000, bucket_of=hashing.label_buckets):
+def make_run(root, num_labels=20_000, bucket_of=hashing.label_buckets):
+    config = small_config(num_chunks=8, num_buckets=500)
     paths = RunDirectory(root)
     for chunk in range(config.num_chunks):
         buckets = bucket_of(num_labels, chunk, config.num_buckets)
@@ -23,19 +26,12 @@ def make_run(root, config, num_labels=20_000, bucket_of=hashing.label_buckets):
     return Run(paths, config, dataset, tuple(range(config.num_chunks)), {})
 
 
-@pytest.fixture(scope="module")
-def config():
-    from conftest import small_config
-
-    return small_config(num_chunks=8, num_buckets=500)
-
-
 @pytest.fixture
-def run(tmp_path, config):
-    return make_run(tmp_path, config)
+def run(tmp_path):
+    return make_run(tmp_path)
 
 
-def test_hashed_labels_are_balanced_and_near_orthogonal(run):
+def test_hashed_labels_are_balanced_near_orthogonal_and_small(run):
     facts = geometry.measure(run, pairs=200_000)
     load, overlap = facts["load"], facts["overlap"]
     assert load["measured"]["mean"] == load["binomial"]["mean"] == pytest.approx(40)
@@ -50,13 +46,18 @@ def test_hashed_labels_are_balanced_and_near_orthogonal(run):
     assert error < 5 * overlap["standard_error"]
     assert sum(overlap["measured"]) == overlap["pairs"] == 200_000
     assert overlap["standard_error"] == pytest.approx(math.sqrt(8 / 500 * (1 - 1 / 500) / 200_000))
+    memory = facts["memory"]
+    assert memory["index_bytes"] == sum(run.paths.index(c).stat().st_size for c in range(8))
+    assert memory["paper_bytes_per_label"] == 32
+    assert memory["index_bytes_per_label"] == pytest.approx(32, rel=0.05)
+    assert memory["dense_bytes_per_label"] == 4000
 
 
-def test_a_lopsided_index_stands_out(tmp_path, config):
+def test_a_lopsided_index_stands_out(tmp_path):
     def lopsided(num_labels, seed, num_buckets):
         return np.minimum(np.arange(num_labels) // 4, num_buckets - 1).astype(np.int32)
 
-    facts = geometry.measure(make_run(tmp_path, config, 4000, lopsided), pairs=50_000)
+    facts = geometry.measure(make_run(tmp_path, 4000, lopsided), pairs=50_000)
     assert facts["load"]["measured"]["max"] == 2004
     assert facts["load"]["binomial"]["max"] < 40
     overlap = facts["overlap"]
@@ -118,14 +119,6 @@ def test_queries_are_measured_where_infer_has_been(run):
     shown = geometry.render(geometry.measure(run, pairs=100))
     assert "2,500" in shown
     assert "Measured figures need" not in shown
-
-
-def test_memory_is_that_of_the_files_beside_a_dense_embedding(run):
-    memory = geometry.measure(run, pairs=100)["memory"]
-    assert memory["index_bytes"] == sum(run.paths.index(c).stat().st_size for c in range(8))
-    assert memory["paper_bytes_per_label"] == 32
-    assert memory["index_bytes_per_label"] == pytest.approx(32, rel=0.05)
-    assert memory["dense_bytes_per_label"] == 4000
 
 
 def test_the_report_as_a_program(preprocessed, tmp_path):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from solar_tf.baselines.inputs import Data, Split, csr_arrays
-from solar_tf.baselines.neighbours import label_neighbours
+from solar_tf.baselines.inputs import Data, Split
 from solar_tf.preprocessing.features import scale_rows
 
 NUM_LABELS, NUM_NOISE = 40, 30
@@ -38,10 +37,11 @@ def plant(num_train=600, num_test=80, num_labels=NUM_LABELS, kind="sparse", seed
     return Data("planted", kind, num_labels, num_features, train, test, (0.55, 1.5))
 
 
-def near_rows(data):
-    """The training rows whose labels are most like each row's, [n, 10]."""
-    splits, labels, _ = csr_arrays(data.train.labels)
-    return label_neighbours(splits, labels, data.num_labels, 200, 10, 0)
+def with_labels(data, labels):
+    """The same task with other labels of the training rows."""
+    labels = sp.csr_matrix(labels, dtype=np.float32)
+    labels.eliminate_zeros()
+    return dataclasses.replace(data, train=Split(data.train.inputs, labels))
 
 
 @pytest.fixture(scope="session")

@@ -3,27 +3,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from baselines.agreement import same_when_loaded, solves
+from baselines.test_models import DSSM, fitted, solves
 from solar_tf.baselines.dssm import Dssm, mean_squared_cosine
 from solar_tf.errors import UserError
-
-SMALL = {"dim": 24, "epochs": 4, "batch_size": 50, "learning_rate": 1e-2}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"loss": "softmax", "compare": "batch"}, {"search": "clusters", "weighting": "tfidf"}],
-    ids=["paper", "softmax", "clusters"],
-)
-def test_planted_labels_are_found(titled, tmp_path, options):
-    baseline = solves(Dssm(Dssm.Settings(**SMALL, **options)), titled, tmp_path / "fit", 99.0)
-    same_when_loaded(baseline, titled, tmp_path / "model")
 
 
 def test_hnsw_answers_nearly_as_the_exact_search(titled, tmp_path):
     pytest.importorskip("faiss", reason="faiss-cpu is of the extra [baselines]")
-    baseline = solves(Dssm(Dssm.Settings(**SMALL, search="hnsw")), titled, tmp_path, 99.0)
-    exact = Dssm(Dssm.Settings(**SMALL))
+    baseline = fitted("dssm", DSSM | {"search": "hnsw"}, titled, tmp_path)
+    solves(baseline, titled, 99)
+    exact = Dssm(Dssm.Settings(**DSSM))
     exact.arrays = baseline.arrays
     wanted, found = (b.predict(titled.test.inputs, 10)[0] for b in (exact, baseline))
     assert np.mean(wanted == found) > 0.95
@@ -31,10 +20,8 @@ def test_hnsw_answers_nearly_as_the_exact_search(titled, tmp_path):
 
 def test_seeds_decide_everything(titled, tmp_path):
     def vectors(seed, name):
-        (tmp_path / name).mkdir()
-        baseline = Dssm(Dssm.Settings(**SMALL | {"epochs": 1}, seed=seed))
-        baseline.fit(titled, tmp_path / name)
-        return baseline.arrays["labels"]
+        settings = DSSM | {"epochs": 1, "seed": seed}
+        return fitted("dssm", settings, titled, tmp_path / name).arrays["labels"]
 
     first = vectors(0, "a")
     np.testing.assert_array_equal(vectors(0, "b"), first)
@@ -43,8 +30,7 @@ def test_seeds_decide_everything(titled, tmp_path):
 
 def test_equal_titles_are_the_first_answer_unless_they_are_dropped(titled, tmp_path):
     """Queries that are the labels' own titles."""
-    keep = Dssm(Dssm.Settings(**SMALL))
-    keep.fit(titled, tmp_path)
+    keep = fitted("dssm", DSSM, titled, tmp_path)
     own = np.arange(titled.num_labels)
     assert np.all(keep.predict(titled.label_inputs, 2)[0][:, 0] == own)
     drop = Dssm(dataclasses.replace(keep.settings, same_title="drop"))
@@ -65,4 +51,22 @@ def test_mean_squared_cosine():
 
 def test_a_run_without_titles_of_labels_is_refused(planted, tmp_path):
     with pytest.raises(UserError, match="titles of labels"):
-        Dssm(Dssm.Settings(**SMALL)).fit(planted, tmp_path)
+        Dssm(Dssm.Settings(**DSSM)).fit(planted, tmp_path)
+
+
+def test_glas_spreads_labels_unless_they_occur_together(titled, tmp_path):
+    """Against DSSM's labels: those of other pairs are nearer to orthogonal, pairs stay alike."""
+
+    def angles(name):
+        baseline = fitted(name, DSSM, titled, tmp_path / name)
+        labels = baseline.arrays["labels"]
+        squares = np.square(labels @ labels.T)
+        own = np.arange(len(labels))
+        together = squares[own, own ^ 1].mean()
+        squares[own, own] = squares[own, own ^ 1] = 0
+        return together, squares.sum() / (len(labels) * (len(labels) - 2)), baseline.facts(titled)
+
+    dssm, glas = angles("dssm"), angles("glas")
+    assert glas[0] > 0.8
+    assert glas[1] < 0.5 * dssm[1]
+    assert glas[2]["orthogonality"] < dssm[2]["orthogonality"]

@@ -10,7 +10,7 @@ from solar_tf.datasets.dataset import open_files
 from solar_tf.errors import UserError
 from solar_tf.preprocessing.features import scale_rows
 from solar_tf.preprocessing.stage import preprocess
-from solar_tf.run.directory import read_arrays, write_arrays
+from solar_tf.run.files import read_arrays, write_arrays
 
 
 @pytest.fixture(scope="module")

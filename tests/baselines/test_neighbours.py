@@ -1,45 +1,6 @@
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from solar_tf.baselines.neighbours import embed, label_neighbours, nearest_rows, unit_rows
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.sets(st.integers(0, 6), max_size=4), min_size=1, max_size=25), st.integers(1, 5))
-def test_neighbours_are_those_with_the_most_similar_labels(rows, count):
-    splits = np.cumsum([0, *map(len, rows)])
-    labels = np.array([label for row in rows for label in sorted(row)], np.int32)
-    near = label_neighbours(splits, labels, 7, 1000, count, 0)
-    for i, row in enumerate(rows):
-        cosines = {
-            j: len(row & other) / np.sqrt(len(other))
-            for j, other in enumerate(rows)
-            if j != i and row & other
-        }
-        found = [j for j in near[i] if j >= 0]
-        assert len(set(found)) == len(found) == min(count, len(cosines))
-        wanted = sorted(cosines.values(), reverse=True)[:count]
-        np.testing.assert_allclose([cosines[j] for j in found], wanted, rtol=1e-5)
-
-
-def test_a_frequent_label_costs_no_more_than_the_bound():
-    """Every row has the same label: each looks at 20 others, and finds 5 of these."""
-    rows = 5000
-    splits, labels = np.arange(rows + 1), np.zeros(rows, np.int32)
-    near = label_neighbours(splits, labels, 1, 20, 5, 0)
-    assert near.min() >= 0
-    assert np.bincount(near.ravel(), minlength=rows).max() < 100  # not the same few for all
-
-
-def test_a_candidate_is_compared_by_all_its_labels():
-    """Rows 0 to 9 have the same ten labels, of which most of the lists are not looked at."""
-    generator = np.random.default_rng(0)
-    rows = [range(10)] * 10 + [sorted(generator.choice(10, 3, False)) for _ in range(400)]
-    splits = np.cumsum([0, *map(len, rows)])
-    labels = np.concatenate([list(row) for row in rows]).astype(np.int32)
-    near = label_neighbours(splits, labels, 10, 30, 3, 0)
-    assert np.mean(near[:10] < 10) > 0.9  # the others share three labels, and have no more
+from solar_tf.baselines.neighbours import embed, nearest_rows, unit_rows
 
 
 def test_embedding_skips_columns_that_the_part_does_not_have():

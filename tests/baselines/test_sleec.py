@@ -2,24 +2,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from baselines.agreement import same_when_loaded, solves
 from solar_tf.baselines.sleec import Sleec, keep_products, neighbour_graph, regress
 from solar_tf.preprocessing.features import scale_rows
 
 SMALL = {"dim": 15, "label_neighbours": 20, "neighbours": 5, "projections": 10}
-
-
-@pytest.mark.parametrize("kind", ["planted", "planted_dense"])
-def test_planted_labels_are_found(kind, request, tmp_path):
-    data = request.getfixturevalue(kind)
-    baseline = solves(Sleec(Sleec.Settings(**SMALL)), data, tmp_path / "fit")
-    same_when_loaded(baseline, data, tmp_path / "model")
-
-
-def test_several_clusters_and_learners_work_as_well(planted, tmp_path):
-    settings = Sleec.Settings(**SMALL, cluster_rows=200, learners=3)
-    baseline = solves(Sleec(settings), planted, tmp_path)
-    assert baseline.arrays["part_splits_002"].tolist() == [0, 200, 400, 600]
 
 
 @pytest.mark.parametrize(("rows", "learners", "dim"), [(600, 1, 100), (12_001, 20, 50)])

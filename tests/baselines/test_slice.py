@@ -1,18 +1,8 @@
 import numpy as np
-import pytest
 
-from baselines.agreement import same_when_loaded, solves
+from baselines.conftest import with_labels
+from baselines.test_models import fitted
 from solar_tf.baselines.slice import Slice, count_near, gather_near, label_means, labels_of
-
-
-@pytest.mark.parametrize("kind", ["planted", "planted_dense"])
-@pytest.mark.parametrize("search", ["exact", "clusters"])
-def test_planted_labels_are_found(kind, search, request, tmp_path):
-    data = request.getfixturevalue(kind)
-    settings = Slice.Settings(dim=40, shortlist=12, search=search)
-    baseline = solves(Slice(settings), data, tmp_path / "fit")
-    assert ("basis" in baseline.arrays) == (kind == "planted")
-    same_when_loaded(baseline, data, tmp_path / "model")
 
 
 def test_shortlists_are_turned_round():
@@ -24,12 +14,9 @@ def test_shortlists_are_turned_round():
 
 
 def test_a_label_without_rows_is_never_predicted(planted_dense, tmp_path):
-    data = planted_dense
-    labels = data.train.labels.copy()
-    labels.data[labels.indices == 7] = 0
-    labels.eliminate_zeros()
-    train = type(data.train)(data.train.inputs, labels)
-    data = type(data)("less", "dense", 40, data.num_features, train, data.test, (0.55, 1.5))
+    labels = planted_dense.train.labels.toarray()
+    labels[:, 7] = 0
+    data = with_labels(planted_dense, labels)
     baseline = Slice(Slice.Settings(shortlist=40))
     baseline.fit(data, tmp_path)
     assert not np.any(baseline.predict(data.test.inputs, 40)[0] == 7)
@@ -47,21 +34,17 @@ def test_blocks_of_labels_give_the_same_classifiers(planted, tmp_path, monkeypat
 
 def test_a_frequent_label_has_centres_of_its_own(planted_dense, tmp_path):
     """Label 0 is on every row: the mean of all is near to none, its centres are."""
-    data = planted_dense
-    labels = data.train.labels.copy().tolil()
+    labels = planted_dense.train.labels.toarray()
     labels[:, 0] = 1
-    train = type(data.train)(data.train.inputs, labels.tocsr().astype(np.float32))
-    data = type(data)("crowd", "dense", 40, data.num_features, train, data.test, (0.55, 1.5))
-    means = label_means(data, train.inputs, 100, 0)
+    data = with_labels(planted_dense, labels)
+    means = label_means(data, data.train.inputs, 100, 0)
     assert np.sum(means["owners"] == 0) == 1 + 6  # 600 rows; the whole label's is zero
     assert not means["means"][0].any()
     np.testing.assert_allclose(np.linalg.norm(means["means"][1:], axis=1), 1, rtol=1e-5)
     found = {}
     for centre_rows in (0, 20):
-        settings = Slice.Settings(shortlist=2, centre_rows=centre_rows)
-        baseline = Slice(settings)
-        (folder := tmp_path / str(centre_rows)).mkdir()
-        baseline.fit(data, folder)
+        settings = {"shortlist": 2, "centre_rows": centre_rows}
+        baseline = fitted("slice", settings, data, tmp_path / str(centre_rows))
         ids = baseline.predict(data.test.inputs, 2)[0]
         assert all(len(set(row[row >= 0])) == np.sum(row >= 0) for row in ids)
         found[centre_rows] = np.mean(np.any(ids == 0, axis=1))

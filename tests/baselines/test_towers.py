@@ -1,12 +1,20 @@
+"""The networks and their losses beside numpy, in float64."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from solar_tf.baselines.dssm import DssmSettings
-from solar_tf.baselines.towers import EPSILON, Towers
+from solar_tf.baselines.snrm import SnrmSettings, mean_activations, windows
+from solar_tf.baselines.towers import EPSILON, SparseTowers, Towers
 from solar_tf.runtime.ragged import row_splits
+from solar_tf.training.optimizer import BETA_1
 
 B, DIM, WORDS = 6, 5, 20
+
+
+def tensors(batch):
+    return {name: tf.constant(array) for name, array in batch.items()}
 
 
 def make_batch(negatives, seed=0):
@@ -53,7 +61,7 @@ def test_the_loss_is_numpys(loss, compare, negatives, glas):
     )
     model, batch = Towers(WORDS, settings), make_batch(negatives)
     wanted = oracle(model.word_vectors.numpy(), batch, settings)
-    found = model.train_batch({k: tf.constant(v) for k, v in batch.items()}, tf.constant(1e-3))
+    found = model.train_batch(tensors(batch), tf.constant(1e-3))
     assert float(found) == pytest.approx(wanted, rel=1e-4)
 
 
@@ -61,10 +69,51 @@ def test_averages_are_those_of_the_batches():
     model = Towers(WORDS, DssmSettings(dim=DIM))
     means = []
     for seed in range(3):
-        batch = {name: tf.constant(array) for name, array in make_batch(1, seed).items()}
+        batch = tensors(make_batch(1, seed))
         pooled = model.pool(batch, tf.gather(model.word_vectors, batch["ids"]))
         means.append(pooled.numpy().mean(axis=0))
         model.train_batch(batch, tf.constant(0.0))
     weights = model.weights()
     np.testing.assert_allclose(weights["mean"], np.mean(means, axis=0), atol=1e-6)
     assert weights["deviation"].max() < 0.05  # nothing is left of a start at 1
+
+
+def make_sparse():
+    """SNRM's network, and a batch of two queries, labels and random labels."""
+    generator = np.random.default_rng(0)
+    splits = np.array([0, 3, 4, 9, 9, 11, 12], np.int32)
+    words = generator.integers(12, size=12).astype(np.int32)
+    shapes = {"convolution": (5 * 4, 6), "narrow": (6, 5), "wide": (5, 9)}
+    model = SparseTowers(12, shapes, SnrmSettings(dim=4, l1=0.3))
+    model.word_vectors.assign(generator.normal(size=(12, 4)))
+    return model, {"windows": windows(splits, words), "row_splits": splits}, words
+
+
+def test_the_sparse_loss_is_that_of_the_network_without_tensorflow():
+    model, batch, words = make_sparse()
+    rows = mean_activations(model.weights(), batch["row_splits"], words).astype(np.float64)
+    query, positive, negative = rows[:2], rows[2:4], rows[4:]
+    margins = (query * (positive - negative)).sum(axis=1)
+    wanted = np.maximum(0, 1 - margins).mean() + 0.3 * rows.sum() / 2
+    found = model.train_batch(tensors(batch), tf.constant(1e-3))
+    assert float(found) == pytest.approx(wanted, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_word_vectors_get_the_gradient_of_the_whole_network_and_only_those_that_occur(kind):
+    if kind == "dense":
+        model, batch = Towers(WORDS, DssmSettings(dim=DIM, glas=1.0)), make_batch(1)
+    else:
+        model, batch, _ = make_sparse()
+    batch = tensors(batch)
+    words = model.words(batch)
+    with tf.GradientTape() as tape:
+        loss = model.loss(batch, model.pool(batch, tf.gather(model.word_vectors, words)))
+    wanted = tf.convert_to_tensor(tape.gradient(loss, model.word_vectors)).numpy()
+    before = model.word_vectors.numpy()
+    model.train_batch(batch, tf.constant(1e-3))
+    moments = model.moments["word_vectors"][0].numpy()
+    np.testing.assert_allclose(moments / (1 - BETA_1), wanted, rtol=1e-3, atol=1e-6)
+    moved = np.any(model.word_vectors.numpy() != before, axis=1)
+    assert set(np.flatnonzero(moved)) == set(np.flatnonzero(wanted.any(axis=1)))
+    assert {*np.flatnonzero(moved)} <= {*words.numpy()} < {*range(len(moved))}

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from baselines.conftest import plant
 from solar_tf.baselines.inputs import csr_arrays
-from solar_tf.baselines.trees import divide, find_leaves, grow_tree, part_rows
+from solar_tf.baselines.kernels.trees import divide, find_leaves, grow_tree, part_rows
 
 NAMES = ("children", "biases", "w_splits", "w_columns", "w_values", "l_splits", "labels", "scores")
 
@@ -21,12 +21,11 @@ def grow(data, seed=0, max_leaf=10, leaf_labels=100, max_depth=64):
 
 
 def leaves_of(tree, inputs):
-    leaves = np.full(inputs.shape[0], -1, np.int64)
-    weights = [tree[name] for name in NAMES[:5]]
-    dense = np.zeros(inputs.shape[1], np.float32)
-    find_leaves(*csr_arrays(inputs), 0, *weights, dense, leaves)
-    assert not dense.any()
-    return leaves
+    leaves = np.full((2, inputs.shape[0]), -1, np.int64)
+    nodes = np.zeros(2, np.int64), *(tree[name] for name in NAMES[:5])
+    find_leaves(0, 2, *csr_arrays(inputs), inputs.shape[1], *nodes, leaves)
+    np.testing.assert_array_equal(*leaves)  # the first leaves nothing behind for the second
+    return leaves[0]
 
 
 @settings(max_examples=15, deadline=None)
@@ -71,7 +70,8 @@ def test_rows_with_the_same_labels_go_to_the_same_side(planted):
     rows = np.arange(600)
     discounts = 1 / np.log2(np.arange(2, 42))
     scratch, touched = np.zeros((2, 40)), np.empty((2, 40), np.int32)
-    sides = part_rows(rows, label_splits, labels, np.ones(40), discounts, scratch, touched)
+    weights, ideals = np.ones(40), np.full(600, 1 / discounts[:2].sum())
+    sides = part_rows(rows, ideals, label_splits, labels, weights, discounts, scratch, touched)
     assert not scratch.any()
     groups = labels[label_splits[:-1]] // 2
     by_group = [set(sides[groups == group]) for group in range(20)]

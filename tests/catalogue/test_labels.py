@@ -12,7 +12,7 @@ from solar_tf.preprocessing import hashing
 from solar_tf.retrieval.evaluation import infer
 from solar_tf.retrieval.searcher import answer, open_searcher
 from solar_tf.run import changes
-from solar_tf.run.directory import read_arrays
+from solar_tf.run.files import read_arrays
 
 
 def test_labels_placed_by_content_are_found_and_those_by_hash_are_where_training_would_look(

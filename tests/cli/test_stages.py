@@ -22,7 +22,7 @@ from absl import flags
 from solar_tf.cli import stages
 from solar_tf.runtime import devices
 from solar_tf.errors import UserError
-from solar_tf.run.directory import atomic_write
+from solar_tf.run.files import atomic_write
 
 stages.define_run_flag()
 stages.define_config_flags()

@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse
 
 from solar_tf.datasets.arrays import as_inputs, as_labels, open_arrays
-from solar_tf.errors import UserError
+
+from .files import assert_refused
 
 Y = [[1, 0, 1], [], [2]]
 
@@ -30,8 +31,7 @@ def test_labels_come_as_lists_or_matrices():
     ],
 )
 def test_bad_labels_say_where(labels, number, message):
-    with pytest.raises(UserError, match=message):
-        as_labels(labels, number)
+    assert_refused(message, as_labels, labels, number)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,7 @@ def test_bad_labels_say_where(labels, number, message):
     ],
 )
 def test_bad_inputs_say_what_is_wrong(X, message):
-    with pytest.raises(UserError, match=message):
-        as_inputs(X)
+    assert_refused(message, as_inputs, X)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +94,6 @@ def test_the_fingerprint_is_of_all_that_is_given():
 
 
 def test_rows_must_match_and_titles_become_lines():
-    with pytest.raises(UserError, match="Y: 3 rows, where X has 2"):
-        open_arrays(["x", "y"], Y)
-    with pytest.raises(UserError, match="X: no rows"):
-        open_arrays([], [])
+    assert_refused("Y: 3 rows, where X has 2", open_arrays, ["x", "y"], Y)
+    assert_refused("X: no rows", open_arrays, [], [])
     assert open_arrays(["x"], [[0]], ["two\r\nlines"]).label_titles == ["two lines"]

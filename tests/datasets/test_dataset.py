@@ -2,146 +2,69 @@
 
 import gzip
 import json
-import lzma
+from functools import partial
 
 import numpy as np
 import pytest
-import scipy.sparse
+import scipy.sparse as sp
 from conftest import small_config, stage
 
 from solar_tf.datasets import cards
 from solar_tf.datasets.dataset import open_files, open_named
 from solar_tf.errors import UserError
 from solar_tf.preprocessing.stage import preprocess
-from solar_tf.run.directory import read_arrays
+from solar_tf.run.files import read_arrays
+
+from . import files
 
 NUM_LABELS, NUM_FEATURES = 12, 30
+
+
+def draw(generator, num_rows, num_columns, chosen):
+    """A matrix with `chosen` ones in each row."""
+    rows = [generator.choice(num_columns, chosen, replace=False) for _ in range(num_rows)]
+    ones = np.ones(num_rows * chosen, np.float32)
+    splits = chosen * np.arange(num_rows + 1)
+    matrix = sp.csr_matrix((ones, np.concatenate(rows), splits), (num_rows, num_columns))
+    matrix.sort_indices()
+    return matrix
+
+
 GENERATOR = np.random.default_rng(0)
-ROWS = {  # of each split: labels and features
-    split: [
-        (
-            sorted(GENERATOR.choice(NUM_LABELS, 2, replace=False).tolist()),
-            sorted(GENERATOR.choice(NUM_FEATURES, 4, replace=False).tolist()),
-        )
-        for _ in range(count)
-    ]
+ROWS = {  # of each split: features and labels
+    split: (draw(GENERATOR, count, NUM_FEATURES, 4), draw(GENERATOR, count, NUM_LABELS, 2))
     for split, count in (("trn", 25), ("tst", 9))
 }
-
-
-def words(features):
-    return " ".join(f"word{i}" for i in features)
-
-
-def join(numbers):
-    return ",".join(map(str, numbers))
-
-
-def pairs(numbers):
-    return " ".join(f"{i}:1" for i in numbers)
-
-
-def write_titles(folder, split, rows, suffix=""):
-    pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix]
-    text = "".join(f"{join(labels)}\t{words(features)}\n" for labels, features in rows)
-    path = folder / f"{split}.txt{suffix}"
-    path.write_bytes(pack(text.encode()))
-    return path
-
-
-def write_json(folder, split, rows):
-    records = [{"uid": "x", "title": words(f), "content": "", "target_ind": y} for y, f in rows]
-    path = folder / f"{split}.json.gz"
-    path.write_bytes(gzip.compress("".join(json.dumps(r) + "\n" for r in records).encode()))
-    return path
-
-
-def write_xml_repo(folder, split, rows):
-    lines = [f"{join(labels)} {pairs(features)}\n" for labels, features in rows]
-    path = folder / f"{split}.txt"
-    path.write_text(f"{len(rows)} {NUM_FEATURES} {NUM_LABELS}\n" + "".join(lines))
-    return path
-
-
-def write_svmlight(folder, split, rows):
-    path = folder / f"{split}.svm"
-    path.write_text("".join(f"{join(labels)} {pairs(features)}\n" for labels, features in rows))
-    return path
-
-
-def matrix(rows, which, columns):
-    dense = np.zeros((len(rows), columns), np.float32)
-    for i, row in enumerate(rows):
-        dense[i, row[which]] = 1
-    return dense
-
-
-def write_pair(folder, split, rows):
-    for name, which, columns in (("Y", 0, NUM_LABELS), ("Xf", 1, NUM_FEATURES)):
-        lines = [f"{pairs(row[which])}\n" for row in rows]
-        path = folder / f"{split}_X_{name}.txt"
-        path.write_text(f"{len(rows)} {columns}\n" + "".join(lines))
-    return path
-
-
-def write_csr(folder, split, rows):
-    for name, which, columns in (("Y", 0, NUM_LABELS), ("X", 1, NUM_FEATURES)):
-        path = folder / f"{split}_{name}.npz"
-        scipy.sparse.save_npz(path, scipy.sparse.csr_array(matrix(rows, which, columns)))
-    return path
-
-
-def write_npy(folder, split, rows):
-    write_csr(folder, split, rows)
-    np.save(folder / f"{split}_X.npy", matrix(rows, 1, NUM_FEATURES))
-    return folder / f"{split}_X.npy"
-
-
-def write_dense_text(folder, split, rows):
-    vectors = matrix(rows, 1, NUM_FEATURES).tolist()
-    lines = [
-        f"{join(y)} {' '.join(map(str, x))}\n" for (y, _), x in zip(rows, vectors, strict=True)
-    ]
-    path = folder / f"{split}.txt"
-    path.write_text(f"{len(rows)} {NUM_FEATURES} {NUM_LABELS}\n" + "".join(lines))
-    return path
-
-
-def write_dense_pair(folder, split, rows):
-    vectors = matrix(rows, 1, NUM_FEATURES).tolist()
-    path = folder / f"{split}_ft_mat_dense.txt"
-    lines = "".join(" ".join(map(str, x)) + "\n" for x in vectors)
-    path.write_text(f"{len(rows)} {NUM_FEATURES}\n{lines}")
-    labels = "".join(f"{pairs(row[0])}\n" for row in rows)
-    (folder / f"{split}_lbl_mat.txt").write_text(f"{len(rows)} {NUM_LABELS}\n{labels}")
-    return path
-
-
 FORMS = {
-    "titles": (write_titles, "text"),
-    "titles.gz": (lambda *a: write_titles(*a, ".gz"), "text"),
-    "titles.xz": (lambda *a: write_titles(*a, ".xz"), "text"),
-    "json": (write_json, "text"),
-    "xmlrepo": (write_xml_repo, "sparse"),
-    "svmlight": (write_svmlight, "sparse"),
-    "pair": (write_pair, "sparse"),
-    "csr": (write_csr, "sparse"),
-    "npy": (write_npy, "dense"),
-    "dense text": (write_dense_text, "dense"),
-    "dense pair": (write_dense_pair, "dense"),
+    "titles": (files.write_titles, "text"),
+    "titles.gz": (partial(files.write_titles, suffix=".gz"), "text"),
+    "titles.xz": (partial(files.write_titles, suffix=".xz"), "text"),
+    "json": (files.write_json, "text"),
+    "xmlrepo": (files.write_xml_repo, "sparse"),
+    "svmlight": (files.write_svmlight, "sparse"),
+    "pair": (files.write_pair, "sparse"),
+    "csr": (partial(files.write_pair, form="npz"), "sparse"),
+    "npy": (partial(files.write_pair, form="npy"), "dense"),
+    "dense text": (files.write_dense_text, "dense"),
+    "dense pair": (partial(files.write_pair, form="dense"), "dense"),
 }
+
+
+def write_splits(folder, form):
+    """The files of training and test rows."""
+    paths = [FORMS[form][0](folder, split, *rows) for split, rows in ROWS.items()]
+    return [path if isinstance(path, str) else path[0] for path in paths]
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
     """The targets that every form must lead to: those of the plain titles."""
     folder = tmp_path_factory.mktemp("titles")
-    return targets_of(preprocessed(folder, write_titles))
+    return targets_of(preprocessed(folder, "titles"))
 
 
-def preprocessed(folder, write):
-    train, test = (write(folder, split, rows) for split, rows in ROWS.items())
-    return preprocess(folder / "run", open_files(train, test), small_config(), 1)
+def preprocessed(folder, form):
+    return preprocess(folder / "run", open_files(*write_splits(folder, form)), small_config(), 1)
 
 
 def targets_of(run):
@@ -153,8 +76,7 @@ def targets_of(run):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_run(form, tmp_path, expected):
-    write, kind = FORMS[form]
-    run = preprocessed(tmp_path, write)
+    run, kind = preprocessed(tmp_path, form), FORMS[form][1]
     assert targets_of(run) == expected
     assert run.dataset["kind"] == kind
     assert run.summary["train"]["rows"] == 25
@@ -164,7 +86,7 @@ def test_every_form_gives_the_same_run(form, tmp_path, expected):
 
 
 def test_the_fingerprint_has_every_file(tmp_path):
-    train, test = (write_pair(tmp_path, split, rows) for split, rows in ROWS.items())
+    train, test = write_splits(tmp_path, "pair")
     (tmp_path / "filter_labels_test.txt").write_text("0 1\n")
     (tmp_path / "labels.txt").write_text("a\n" * NUM_LABELS)
     before = open_files(train, test, tmp_path / "labels.txt").fingerprint()
@@ -179,19 +101,16 @@ def test_the_fingerprint_has_every_file(tmp_path):
 
 
 def test_files_of_labels_can_be_named(tmp_path):
-    for split, rows in ROWS.items():
-        write_pair(tmp_path, split, rows)
-        (tmp_path / f"{split}_X_Xf.txt").rename(tmp_path / f"{split}.txt")
-    named = {f"{role}_labels": tmp_path / f"{split}_X_Y.txt"
-             for role, split in (("train", "trn"), ("test", "tst"))}  # fmt: skip
-    files = tmp_path / "trn.txt", tmp_path / "tst.txt"
-    assert len(open_files(*files, **named).test.read().labels) == 18
+    write_splits(tmp_path, "pair")
+    paths = [(tmp_path / f"{s}_X_Xf.txt").rename(tmp_path / f"{s}.txt") for s in ("trn", "tst")]
+    named = {"train_labels": tmp_path / "trn_X_Y.txt", "test_labels": tmp_path / "tst_X_Y.txt"}
+    assert len(open_files(*paths, **named).test.read().labels) == 18
     with pytest.raises(UserError, match=r"trn.txt: no file of labels beside it: name the file"):
-        open_files(*files)
+        open_files(*paths)
 
 
 def test_the_filter_beside_the_test_rows_is_found_unless_told_otherwise(tmp_path):
-    train, test = (write_xml_repo(tmp_path, split, rows) for split, rows in ROWS.items())
+    train, test = write_splits(tmp_path, "xmlrepo")
     assert open_files(train, test).filter_path is None
     beside = tmp_path / "filter_labels_test.txt"
     beside.write_text("0 1\n8 11\n")
@@ -209,12 +128,10 @@ def test_the_filter_beside_the_test_rows_is_found_unless_told_otherwise(tmp_path
 
 
 def test_a_filter_of_other_data_leaves_nothing_behind(tmp_path):
-    train, test = (write_titles(tmp_path, split, rows) for split, rows in ROWS.items())
     (tmp_path / "filter_labels_test.txt").write_text("0 1\n9 1\n")
-    with pytest.raises(
-        UserError, match=r"filter_labels_test.txt:2: row 9, label 1 is beyond 9 rows"
-    ):
-        preprocess(tmp_path / "run", open_files(train, test), small_config(), 1)
+    message = "filter_labels_test.txt:2: row 9, label 1 is beyond 9 rows"
+    with pytest.raises(UserError, match=message):
+        preprocessed(tmp_path, "titles")
     left = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert all(path.suffix == ".lock" for path in left)
 
@@ -223,21 +140,29 @@ def test_a_card_brings_its_files_its_preset_and_its_constants(tmp_path, monkeypa
     monkeypatch.setattr(cards, "FOLDERS", (tmp_path,))
     folder = tmp_path / "one"
     folder.mkdir()
-    for split, rows in ROWS.items():
-        write_dense_pair(folder, split, rows)
-    files = {
-        "train": "trn_ft_mat_dense.txt",
-        "train_labels": "trn_lbl_mat.txt",
-        "test": "tst_ft_mat_dense.txt",
-        "test_labels": "tst_lbl_mat.txt",
-    }
-    card = {"name": "one", "format": "pair", "files": files, "preset": "wiki500k"}
+    write_splits(folder, "dense pair")
+    named = {"train": "trn_ft_mat_dense.txt", "train_labels": "trn_lbl_mat.txt"}
+    named |= {"test": "tst_ft_mat_dense.txt", "test_labels": "tst_lbl_mat.txt"}
+    card = {"name": "one", "format": "pair", "files": named, "preset": "wiki500k"}
     card["propensity"] = {"a": 0.5, "b": 0.4}
     (folder / "card.json").write_text(json.dumps(card))
     dataset = open_named("ONE")
     assert (dataset.name, dataset.kind, dataset.preset) == ("one", "dense", "wiki500k")
     assert dataset.propensity == (0.5, 0.4)
     assert dataset.num_labels == NUM_LABELS
+
+
+def test_test_rows_of_another_dataset_are_an_error(tmp_path):
+    train, _ = write_splits(tmp_path, "xmlrepo")
+    for header, message in (
+        ("1 30 11", "11 labels, where 12"),
+        ("1 29 12", "29 features, where 30"),
+    ):
+        files.assert_refused(
+            message, open_files, train, files.write(tmp_path, f"{header}\n1 1:1\n")
+        )
+    titles = files.write(tmp_path, "1\tone\n")
+    files.assert_refused("text rows, where training has sparse ones", open_files, train, titles)
 
 
 def test_too_many_labels_are_an_error(tmp_path):
@@ -250,9 +175,8 @@ CONFIG = [f"--{name}={value}" for name, value in small_config().to_dict().items(
 
 
 def test_the_flags_of_the_program(tmp_path):
-    for split, rows in ROWS.items():
-        write_pair(tmp_path, split, rows)
-        write_json(tmp_path, split, rows)
+    write_splits(tmp_path, "pair")
+    write_splits(tmp_path, "json")
     (tmp_path / "filter_labels_test.txt").write_text("0 1\n")
     titles = "".join(json.dumps({"uid": i, "title": f"label {i}"}) + "\n" for i in range(12))
     (tmp_path / "lbl.json.gz").write_bytes(gzip.compress(titles.encode()))

@@ -3,27 +3,23 @@
 import numpy as np
 import pytest
 
-from solar_tf.datasets import cards
+from solar_tf.datasets import cards, description
 from solar_tf.datasets.dataset import open_files
-from solar_tf.datasets.description import (
-    DIFFERS,
-    OK,
-    collect_splits,
-    compare,
-    describe,
-    save_plot,
-    text_plot,
-)
+from solar_tf.datasets.description import DIFFERS, OK, collect_splits, save_plot, text_plot
 from solar_tf.datasets.statistics import Frequencies
-from solar_tf.errors import UserError
+
+from .files import assert_refused, write
 
 
 @pytest.fixture
 def dataset(tmp_path):
-    (tmp_path / "train.txt").write_text("0,1\tone two\n1\tthree\n1,1\t\n")
-    (tmp_path / "test.txt").write_text("3\tfour\n1\tone\n")
-    (tmp_path / "labels.txt").write_text("a\nb\nc\nd\n")
-    return open_files(*(tmp_path / f"{name}.txt" for name in ("train", "test", "labels")))
+    train = write(tmp_path, "0,1\tone two\n1\tthree\n1,1\t\n")
+    test = write(tmp_path, "3\tfour\n1\tone\n", "test.txt")
+    return open_files(train, test, write(tmp_path, "a\nb\nc\nd\n", "labels.txt"))
+
+
+def describe(dataset):
+    return description.describe(dataset, collect_splits(dataset))
 
 
 def cells(text, name):
@@ -33,7 +29,7 @@ def cells(text, name):
 
 
 def test_a_description_says_what_is_in_the_files(dataset):
-    text = describe(dataset, collect_splits(dataset))
+    text = describe(dataset)
     assert cells(text, "rows") == ["3", "2"]
     assert cells(text, "labels a row: mean") == ["1.33", "1.00"]
     assert cells(text, "words a row: mean") == ["1.00", "1.00"]
@@ -45,12 +41,9 @@ def test_a_description_says_what_is_in_the_files(dataset):
 
 
 def test_rows_of_numbers_are_described(tmp_path):
-    (tmp_path / "dense.txt").write_text("2 3 5\n1,2 0.5 1 0\n4 1 2 3\n")
-    dense = open_files(tmp_path / "dense.txt")
-    assert cells(describe(dense, collect_splits(dense)), "values a row") == ["3"]
-    (tmp_path / "empty.txt").write_text("2 9 5\n 1:1\n\n")
-    empty = open_files(tmp_path / "empty.txt")
-    text = describe(empty, collect_splits(empty))
+    dense = open_files(write(tmp_path, "2 3 5\n1,2 0.5 1 0\n4 1 2 3\n"))
+    assert cells(describe(dense), "values a row") == ["3"]
+    text = describe(open_files(write(tmp_path, "2 9 5\n 1:1\n\n")))
     assert "(no label occurs)" in text
     assert cells(text, "distinct features") == ["1"]
 
@@ -68,18 +61,17 @@ def test_the_plot_falls_from_the_left_to_the_right():
 
 
 def test_the_plot_can_be_a_picture(tmp_path):
-    pytest.importorskip("matplotlib")
-    save_plot(tmp_path / "labels.png", "name", Frequencies.of(np.arange(100)))
+    frequencies = Frequencies.of(np.arange(100))
+    save_plot(tmp_path / "labels.png", "name", frequencies)
     assert (tmp_path / "labels.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(UserError, match="cannot be written"):
-        save_plot(tmp_path / "missing" / "labels.png", "name", Frequencies.of(np.arange(100)))
+    missing = tmp_path / "missing" / "labels.png"
+    assert_refused("cannot be written", save_plot, missing, "name", frequencies)
 
 
 def verdicts(tmp_path, dataset, **content):
-    folder = tmp_path / "one"
-    folder.mkdir(exist_ok=True)
-    card = cards.Card(folder, {"name": "one", **content})
-    return {row[0]: row[3] for row in compare(card, dataset, collect_splits(dataset))}
+    card = cards.Card(tmp_path, {"name": "one", **content})
+    rows = description.compare(card, dataset, collect_splits(dataset))
+    return {name: verdict for name, _, _, verdict in rows}
 
 
 def test_a_card_is_compared_with_the_files(tmp_path, dataset):
@@ -98,6 +90,6 @@ def test_a_card_is_compared_with_the_files(tmp_path, dataset):
 
 
 def test_features_of_sparse_rows_are_compared(tmp_path):
-    (tmp_path / "train.txt").write_text("1 9 5\n1 3:1\n")
-    found = verdicts(tmp_path, open_files(tmp_path / "train.txt"), counts={"features": 8})
+    dataset = open_files(write(tmp_path, "1 9 5\n1 3:1\n"))
+    found = verdicts(tmp_path, dataset, counts={"features": 8})
     assert found["features"] == DIFFERS

@@ -8,23 +8,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from solar_tf.datasets.filters import read_label_filter
+from solar_tf.datasets.dataset import read_label_filter
 from solar_tf.errors import UserError
 from solar_tf.retrieval.metrics import MetricSums, inverse_propensity
-from solar_tf.run.directory import read_arrays, write_arrays
+from solar_tf.run.files import read_arrays, write_arrays
 from solar_tf.runtime.ragged import row_splits
+
+from .files import assert_refused, edited, write
 
 ROWS, LABELS = 7, 20
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("filters")
-
-
 def read(folder, data):
-    path = folder / "filter_labels_test.txt"
-    path.write_bytes(data)
+    path = write(folder, data, "filter_labels_test.txt")
     splits, labels = read_label_filter(path, ROWS, LABELS)
     return [labels[splits[row] : splits[row + 1]].tolist() for row in range(ROWS)]
 
@@ -54,10 +50,7 @@ lines = st.lists(pairs, min_size=1, max_size=20).map(
 @example(b"0 1\n\n1 2\n", [])
 @example(b"0 99999999999999999999\n", [])
 def test_pairs_come_back_sorted_and_damage_is_an_error(folder, data, edits):
-    for place, new in edits:
-        place %= len(data)
-        data = data[:place] + new + data[place + 1 :]
-        data = data or b"\n"
+    data = edited(data, edits)
     try:
         rows = read(folder, data)
     except UserError as error:
@@ -79,8 +72,7 @@ def test_pairs_come_back_sorted_and_damage_is_an_error(folder, data, edits):
     ],
 )
 def test_bad_lines_are_reported(tmp_path, text, message):
-    with pytest.raises(UserError, match=f"filter_labels_test.txt.*{message}"):
-        read(tmp_path, text)
+    assert_refused(f"filter_labels_test.txt.*{message}", read, tmp_path, text)
 
 
 def test_filtered_labels_count_neither_as_predictions_nor_as_truth(trained, tmp_path):

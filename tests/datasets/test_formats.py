@@ -1,18 +1,23 @@
 """Formats are recognised by content; damaged files of every format end in an error or rows."""
 
-import gzip
 import io
-import lzma
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import scipy.sparse
+from conftest import open_titles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solar_tf.datasets import FORMATS, open_source
+from solar_tf.datasets.source import Head
 from solar_tf.errors import UserError
+
+from . import files
+from .files import assert_refused
 
 
 def array_file(save, *arrays):
@@ -32,11 +37,6 @@ SAMPLES = {
 }
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("formats")
-
-
 FUZZED = [  # every reader: a format and the bytes of a file
     *SAMPLES.items(),
     ("json-content", SAMPLES["json"]),
@@ -48,9 +48,7 @@ FUZZED = [  # every reader: a format and the bytes of a file
 
 def write(folder, data, suffix=""):
     (folder / "trn_X_Y.txt").write_bytes(b"2 5\n1:1 2:1\n\n")
-    path = folder / f"trn_X_Xf.txt{suffix}"
-    path.write_bytes({"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix](data))
-    return str(path)
+    return files.write(folder, data, f"trn_X_Xf.txt{suffix}")
 
 
 def options_of(folder, format):
@@ -107,14 +105,27 @@ def test_damage_ends_in_an_error_or_in_sound_rows(folder, format, content, data,
 
 def test_what_cannot_be_opened_says_why(tmp_path):
     path = write(tmp_path, b"hello\n")
-    with pytest.raises(UserError, match=":1: the format is not recognised: name it: one of titles"):
-        open_source(path)
-    with pytest.raises(UserError, match="unknown format 'csv': choose auto or one of titles"):
-        open_source(path, "csv")
-    with pytest.raises(UserError, match="no such file"):
-        open_source(tmp_path / "missing")
-    with pytest.raises(UserError, match="has its labels in the same file"):
-        open_source(path, "titles", label_path="labels.txt")
+    unknown = ":1: the format is not recognised: name it: one of titles"
+    assert_refused(unknown, open_source, path)
+    assert_refused("unknown format 'csv': choose auto or one of titles", open_source, path, "csv")
+    assert_refused("no such file", open_source, tmp_path / "missing")
+    other = {"label_path": "labels.txt"}
+    assert_refused("has its labels in the same file", open_source, path, "titles", **other)
     path = write(tmp_path, SAMPLES["xmlrepo"])
-    with pytest.raises(UserError, match="5 labels, where 6 are expected: give files of the same"):
-        open_source(path, num_labels=6)
+    expected = "5 labels, where 6 are expected: give files of the same"
+    assert_refused(expected, open_source, path, num_labels=6)
+
+
+def test_a_head_ends_after_its_blocks_and_parses_like_its_source(titles):
+    source = open_titles(titles).train
+    blocks = list(Head(source, 2).blocks(100))
+    assert [len(source.parse(block)) for block in blocks] == [100, 100]
+    assert Head(source, 2).parse(blocks[1]).texts == source.read().texts[100:200]
+
+
+def test_a_worker_that_is_sent_a_head_loads_no_tensorflow(titles):
+    """The stage's workers start in milliseconds, and so must those that are measured."""
+    sent = pickle.dumps(Head(open_titles(titles).train, 1)).hex()
+    program = "import pickle, sys; pickle.loads(bytes.fromhex(sys.argv[1])); "
+    program += "sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program, sent]).returncode == 0

@@ -5,56 +5,24 @@ import zipfile
 
 import numpy as np
 import pytest
-import scipy.sparse
+import scipy.sparse as sp
 
 from solar_tf.datasets import open_source
 from solar_tf.errors import UserError
 
-FEATURES = scipy.sparse.random(23, 30, density=0.2, format="csr", dtype=np.float32, rng=1)
-LABELS = scipy.sparse.random(23, 12, density=0.2, format="csr", rng=2)
+from .files import assert_refused, read, write, write_matrix, write_pair
+
+FEATURES = sp.random(23, 30, density=0.2, format="csr", dtype=np.float32, rng=1)
+LABELS = sp.random(23, 12, density=0.2, format="csr", rng=2)
 LABELS.data[:] = 1
 
 
-def write_text(path, matrix):
-    lines = [f"{matrix.shape[0]} {matrix.shape[1]}"]
-    for row in matrix:
-        pairs = zip(row.indices.tolist(), row.data.tolist(), strict=True)
-        lines.append(" ".join(f"{i}:{v!r}" for i, v in pairs))
-    path.write_text("\n".join(lines) + "\n")
-
-
-def write_dense_text(path, matrix):
-    lines = [f"{matrix.shape[0]} {matrix.shape[1]}"]
-    lines += [" ".join(map(repr, row)) for row in matrix.toarray().tolist()]
-    path.write_text("\n".join(lines) + "\n")
-
-
-def write(folder, features=FEATURES, labels=LABELS, form="txt", label_form="txt", **options):
-    names = {
-        "txt": "trn_X_Xf.txt",
-        "dense": "trn_ft_mat_dense.txt",
-        "npz": "trn_X.npz",
-        "npy": "trn_X.npy",
-    }
-    label_names = {"txt": "trn_X_Y.txt", "lbl": "trn_lbl_mat.txt", "npz": "trn_Y.npz"}
-    for matrix, name in ((features, names[form]), (labels, label_names[label_form])):
-        path = folder / name
-        if name.endswith("dense.txt"):
-            write_dense_text(path, matrix)
-        elif name.endswith("txt"):
-            write_text(path, matrix)
-        elif name.endswith("npz"):
-            scipy.sparse.save_npz(path, matrix, **options)
-        else:
-            np.save(path, matrix.toarray())
-    return str(folder / names[form]), str(folder / label_names[label_form])
-
-
 @pytest.mark.parametrize("compressed", [True, False])
-@pytest.mark.parametrize("label_form", ["txt", "npz"])
-@pytest.mark.parametrize("form", ["txt", "dense", "npz", "npy"])
+@pytest.mark.parametrize("label_form", ["text", "npz"])
+@pytest.mark.parametrize("form", ["text", "dense", "npz", "npy"])
 def test_every_pair_of_forms(tmp_path, form, label_form, compressed):
-    path, label_path = write(tmp_path, form=form, label_form=label_form, compressed=compressed)
+    options = {"form": form, "label_form": label_form, "compressed": compressed}
+    path, label_path = write_pair(tmp_path, "trn", FEATURES, LABELS, **options)
     source = open_source(path, label_path=label_path)
     assert (source.num_rows, source.num_features, source.num_labels) == (23, 30, 12)
     rows = source.read(5)
@@ -70,15 +38,12 @@ def test_every_pair_of_forms(tmp_path, form, label_form, compressed):
         assert rows.values.tolist() == FEATURES.data.tolist()
 
 
-@pytest.mark.parametrize(
-    ("form", "label_form"), [("txt", "txt"), ("dense", "lbl"), ("npz", "npz"), ("npy", "npz")]
-)
-def test_the_file_of_labels_is_found_by_its_name(tmp_path, form, label_form):
-    path, label_path = write(tmp_path, form=form, label_form=label_form)
+@pytest.mark.parametrize("form", ["text", "dense", "npz", "npy"])
+def test_the_file_of_labels_is_found_by_its_name(tmp_path, form):
+    path, label_path = write_pair(tmp_path, "trn", FEATURES, LABELS, form)
     assert open_source(path).labels.path == label_path
     (tmp_path / label_path).unlink()
-    with pytest.raises(UserError, match="no file of labels beside it: name the file"):
-        open_source(path)
+    assert_refused("no file of labels beside it: name the file", open_source, path)
 
 
 def csr_of(**arrays):
@@ -92,6 +57,12 @@ def csr_of(**arrays):
     }
     file = io.BytesIO()
     np.savez(file, **{**valid, **arrays})
+    return file.getvalue()
+
+
+def npy_of(array):
+    file = io.BytesIO()
+    np.save(file, array)
     return file.getvalue()
 
 
@@ -112,69 +83,41 @@ def csr_of(**arrays):
         (csr_of(data=np.array([{}, {}, {}])), "data is of the type object"),
         (csr_of()[:-30], "not a valid array file"),
         (b"PK\x03\x04", "not a valid array file"),
+        (npy_of(np.zeros(3)), "its shape is"),
+        (npy_of(np.zeros((2, 70_000))), "its shape is"),
+        (npy_of(np.array([["a"], ["b"]])), "its type <U1"),
+        (npy_of(np.array([[1.0], [np.inf]])), ":2: a value that is not a finite float32"),
+        (b"2 3\n1 2 3\n1 2\n", ":3: the row does not have the header's 3 values"),
+        (b"2 3\n1 2 3\n1 2 x\n", ":3: value 'x' is not a finite float32"),
+        (b"2 3\n1 2 3\n1 2 nan\n", ":3: value 'nan' is not a finite float32"),
+        (b"2 3\n1 2 3\n", ":1: the header says 2 rows, the file has 1"),
+        (b"2 70000\n1 2 3\n1 2 3\n", ":1: dense rows of 70000 values, more than 65536"),
     ],
 )
 def test_bad_matrices_are_reported(tmp_path, data, message):
-    write_text(tmp_path / "Y.txt", scipy.sparse.eye(2, 4, format="csr"))
-    (tmp_path / "X.npz").write_bytes(data)
-    with pytest.raises(UserError, match=message) as caught:
-        open_source(str(tmp_path / "X.npz"), label_path=tmp_path / "Y.txt").read(1)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("array", "message"),
-    [
-        (np.zeros(3), "its shape is"),
-        (np.zeros((2, 70_000)), "its shape is"),
-        (np.array([["a"], ["b"]]), "its type <U1"),
-        (np.array([[1.0], [np.inf]]), ":2: a value that is not a finite float32"),
-    ],
-)
-def test_bad_dense_arrays_are_reported(tmp_path, array, message):
-    write_text(tmp_path / "Y.txt", scipy.sparse.eye(2, 4, format="csr"))
-    np.save(tmp_path / "X.npy", array)
-    with pytest.raises(UserError, match=message):
-        open_source(str(tmp_path / "X.npy"), label_path=tmp_path / "Y.txt").read(1)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("2 3\n1 2 3\n1 2\n", ":3: the row does not have the header's 3 values"),
-        ("2 3\n1 2 3\n1 2 x\n", ":3: value 'x' is not a finite float32"),
-        ("2 3\n1 2 3\n1 2 nan\n", ":3: value 'nan' is not a finite float32"),
-        ("2 3\n1 2 3\n", ":1: the header says 2 rows, the file has 1"),
-        ("2 70000\n1 2 3\n1 2 3\n", ":1: dense rows of 70000 values, more than 65536"),
-    ],
-)
-def test_bad_rows_of_values_are_reported(tmp_path, text, message):
-    write_text(tmp_path / "trn_lbl_mat.txt", scipy.sparse.eye(2, 4, format="csr"))
-    (tmp_path / "trn_ft_mat_dense.txt").write_text(text)
-    with pytest.raises(UserError, match=f"trn_ft_mat_dense.txt{message}"):
-        open_source(str(tmp_path / "trn_ft_mat_dense.txt")).read(1)
+    labels = write_matrix(tmp_path, "Y.txt", sp.eye(2, 4, format="csr"))
+    path = write(tmp_path, data, "X")
+    assert_refused(f"{path}.*{message}", read, path, "pair", label_path=labels)
 
 
 def test_two_files_that_do_not_belong_together(tmp_path):
-    path, _ = write(tmp_path, labels=LABELS[:5])
-    with pytest.raises(UserError, match="5 rows of labels for 23 rows of features"):
-        open_source(path)
-    path, _ = write(tmp_path, labels=-LABELS)
-    with pytest.raises(UserError, match=r"trn_X_Y.txt:\d+: a label whose value is not positive"):
-        open_source(path).read()
-    with pytest.raises(UserError, match=r"trn_X_Y.txt:2: label 99 is not below the header's 12"):
-        text = (tmp_path / "trn_X_Y.txt").read_text().split("\n")
-        text[1] = "99:1"
-        (tmp_path / "trn_X_Y.txt").write_text("\n".join(text))
-        open_source(path).read()
-    np.save(tmp_path / "Y.npy", LABELS.toarray())
-    with pytest.raises(UserError, match="labels in a dense matrix: save them as a CSR"):
-        open_source(path, label_path=tmp_path / "Y.npy")
+    path, _ = write_pair(tmp_path, "trn", FEATURES, LABELS[:5])
+    assert_refused("5 rows of labels for 23 rows of features", open_source, path)
+    path, labels = write_pair(tmp_path, "trn", FEATURES, -LABELS)
+    assert_refused(r"trn_X_Y.txt:\d+: a label whose value is not positive", read, path)
+    lines = (tmp_path / labels).read_text().split("\n")
+    (tmp_path / labels).write_text("\n".join([lines[0], "99:1", *lines[2:]]))
+    assert_refused(r"trn_X_Y.txt:2: label 99 is not below the header's 12", read, path)
+    (tmp_path / labels).write_text("\n".join([lines[0], "1 2", *lines[2:]]))
+    assert_refused("trn_X_Y.txt:2: '1' is not a label from 0 up with its value", read, path)
+    dense = write_matrix(tmp_path, "Y.npy", LABELS)
+    message = "labels in a dense matrix: save them as a CSR"
+    assert_refused(message, open_source, path, label_path=dense)
 
 
 def test_a_flipped_bit_in_an_npz_never_passes(tmp_path):
     """zip has a CRC of every member, so that damage to the values is found, too."""
-    path, label_path = write(tmp_path, form="npz", label_form="txt")
+    path, label_path = write_pair(tmp_path, "trn", FEATURES, LABELS, "npz", "text")
     whole = (tmp_path / "trn_X.npz").read_bytes()
     expected = open_source(path, label_path=label_path).read()
     infos = zipfile.ZipFile(path).infolist()

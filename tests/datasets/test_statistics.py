@@ -3,22 +3,17 @@
 import numpy as np
 import pytest
 
-from solar_tf.datasets import open_source, statistics
+from solar_tf.datasets import open_source, source
 from solar_tf.datasets.statistics import Frequencies, collect, mean, percentile
-from solar_tf.errors import UserError
 
-
-@pytest.fixture
-def titles(tmp_path):
-    path = tmp_path / "train.txt"
-    path.write_text("0,4\ttwo words\n\tthree more words\n4,4,2\t\n4\tWords words\n")
-    return path
+from .files import assert_refused, write
 
 
 @pytest.mark.parametrize(("rows_per_block", "workers"), [(1, 1), (1, 2), (3, 1), (100, 1)])
-def test_titles(titles, monkeypatch, rows_per_block, workers):
-    monkeypatch.setattr(statistics, "ROWS_PER_BLOCK", rows_per_block)
-    found = collect(open_source(titles), workers)
+def test_titles(tmp_path, monkeypatch, rows_per_block, workers):
+    monkeypatch.setattr(source, "ROWS_PER_BLOCK", rows_per_block)
+    titles = "0,4\ttwo words\n\tthree more words\n4,4,2\t\n4\tWords words\n"
+    found = collect(open_source(write(tmp_path, titles)), workers)
     assert (found.num_rows, found.num_unlabelled, found.num_featureless) == (4, 1, 1)
     assert found.num_duplicate_labels == 1
     assert found.labels_per_row.tolist() == [1, 1, 2]
@@ -29,21 +24,18 @@ def test_titles(titles, monkeypatch, rows_per_block, workers):
 
 
 def test_sparse_and_dense_rows(tmp_path):
-    (tmp_path / "sparse.txt").write_text("3 9 5\n1,2 3:0.5 8:1\n 3:2\n4\n")
-    found = collect(open_source(tmp_path / "sparse.txt"))
+    found = collect(open_source(write(tmp_path, "3 9 5\n1,2 3:0.5 8:1\n 3:2\n4\n")))
     assert found.features_per_row.tolist() == [1, 1, 1]
     assert (found.num_features_used, found.num_featureless) == (2, 1)
-    (tmp_path / "dense.txt").write_text("2 3 5\n1,2 0.5 1 0\n4 1 2 3\n")
-    found = collect(open_source(tmp_path / "dense.txt"))
+    found = collect(open_source(write(tmp_path, "2 3 5\n1,2 0.5 1 0\n4 1 2 3\n")))
     assert found.features_per_row.tolist() == [0, 0, 0, 2]
     assert found.label_counts.tolist() == [0, 1, 1, 0, 1]
 
 
 def test_an_id_that_would_take_all_memory_is_an_error(tmp_path):
-    for name, row in (("train.txt", "2147483000\ta\n"), ("train.svm", "1 2147483000:1\n")):
-        (tmp_path / name).write_text(row)
-        with pytest.raises(UserError, match="(label|feature) 2147483000 is too large: number the"):
-            collect(open_source(tmp_path / name))
+    for row in ("2147483000\ta\n", "1 2147483000:1\n"):
+        message = "(label|feature) 2147483000 is too large: number the"
+        assert_refused(message, collect, open_source(write(tmp_path, row)))
 
 
 def test_histograms_know_their_mean_and_percentiles():

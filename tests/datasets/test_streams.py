@@ -1,7 +1,5 @@
 """Blocks of whole lines, of plain and compressed files."""
 
-import gzip
-import lzma
 import random
 
 import pytest
@@ -10,18 +8,12 @@ from hypothesis import strategies as st
 
 from solar_tf.datasets import streams
 from solar_tf.datasets.streams import block_bytes, line_blocks, pieces
-from solar_tf.errors import UserError
 
-PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("streams")
+from .files import PACK, assert_refused, write
 
 
 def content(path):
-    return b"".join(pieces(str(path)))
+    return b"".join(piece for piece, _ in pieces(str(path)))
 
 
 @settings(deadline=None)
@@ -34,31 +26,26 @@ def content(path):
 )
 def test_blocks_are_the_lines_of_the_file(folder, data, lines, skip, piece, suffix):
     data = b"head\n" + data.removeprefix(streams.BYTE_ORDER_MARK)
-    path = folder / f"file{suffix}"
-    path.write_bytes(PACK[suffix](data))
+    path = write(folder, data, f"file{suffix}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streams, "PIECE", piece)
-        blocks = list(line_blocks(str(path), lines, skip))
+        blocks = list(line_blocks(path, lines, skip))
     expected = data.split(b"\n")
     expected = (expected if expected[-1] else expected[:-1])[skip:]
-    assert b"".join(block_bytes(str(path), b) for b in blocks) == b"".join(
-        s + b"\n" for s in expected
-    )
+    found = [block_bytes(path, block) for block in blocks]
+    assert b"".join(found) == b"".join(line + b"\n" for line in expected)
     assert [block.first_row for block in blocks] == list(range(0, len(expected), lines))
-    assert [block.num_rows for block in blocks] == [
-        block_bytes(str(path), b).count(b"\n") for b in blocks
-    ]
+    assert [block.num_rows for block in blocks] == [lines.count(b"\n") for lines in found]
     assert all(block.num_rows == lines for block in blocks[:-1])
 
 
 @pytest.mark.parametrize("suffix", list(PACK))
 def test_a_block_says_how_much_of_the_file_is_read(tmp_path, monkeypatch, suffix):
     monkeypatch.setattr(streams, "PIECE", 1000)
-    path = tmp_path / f"file{suffix}"
     generator = random.Random(1)
-    lines = [generator.randbytes(50).hex().encode() + b"\n" for _ in range(5000)]
-    path.write_bytes(PACK[suffix](b"".join(lines)))
-    shares = [block.share for block in line_blocks(str(path), 500)]
+    lines = [generator.randbytes(50).hex() + "\n" for _ in range(5000)]
+    path = write(tmp_path, "".join(lines), f"file{suffix}")
+    shares = [block.share for block in line_blocks(path, 500)]
     assert shares == sorted(shares)
     assert shares[-1] == 1
     if suffix != ".xz":  # whose blocks are larger than this file
@@ -77,8 +64,7 @@ def test_a_file_that_changes_under_its_reader_is_an_error(tmp_path):
     (block,) = line_blocks(str(path), 5)
     for changed in (b"one two\n", b"one\n", b"\n" * 8):
         path.write_bytes(changed)
-        with pytest.raises(UserError, match="changed while it was read: start again"):
-            block_bytes("file", block)
+        assert_refused("changed while it was read: start again", block_bytes, "file", block)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
@@ -91,35 +77,24 @@ def test_concatenated_streams_are_read_whole(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
-def test_every_truncation_of_a_compressed_file_is_an_error(tmp_path, suffix):
+def test_every_truncation_of_a_compressed_file_and_rubbish_after_it_are_errors(tmp_path, suffix):
     path = tmp_path / f"file{suffix}"
     packed = PACK[suffix](b"some text\n" * 20)
     for length in range(len(packed)):
         path.write_bytes(packed[:length])
-        with pytest.raises(UserError, match=r"empty|not a \.|damaged or cut short"):
-            content(path)
-
-
-@pytest.mark.parametrize("suffix", [".gz", ".xz"])
-def test_rubbish_after_a_compressed_stream_is_an_error(tmp_path, suffix):
-    path = tmp_path / f"file{suffix}"
-    path.write_bytes(PACK[suffix](b"one\n") + b"rubbish")
-    with pytest.raises(UserError, match="damaged or cut short"):
-        content(path)
+        assert_refused(r"empty|not a \.|damaged or cut short", content, path)
+    path.write_bytes(packed + b"rubbish")
+    assert_refused("damaged or cut short", content, path)
 
 
 def test_what_is_no_file_is_an_error(tmp_path):
-    with pytest.raises(UserError, match="no such file: check the path"):
-        content(tmp_path / "missing")
-    with pytest.raises(UserError, match="cannot be read"):
-        content(tmp_path)
-    with pytest.raises(UserError, match="not a regular file"):
-        content("/dev/null")
+    assert_refused("no such file: check the path", content, tmp_path / "missing")
+    assert_refused("cannot be read", content, tmp_path)
+    assert_refused("not a regular file", content, "/dev/null")
 
 
 def test_a_line_without_end_does_not_fill_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(streams, "MAX_LINE", 1000)
     monkeypatch.setattr(streams, "PIECE", 100)
-    (tmp_path / "file").write_bytes(b"short\n" + b"x" * 5000)
-    with pytest.raises(UserError, match="file:2: a line of more than 1000 bytes"):
-        list(line_blocks(str(tmp_path / "file"), 10))
+    blocks = line_blocks(write(tmp_path, b"short\n" + b"x" * 5000, "file"), 10)
+    assert_refused("file:2: a line of more than 1000 bytes", list, blocks)

@@ -1,33 +1,23 @@
 """Titles `label,label<TAB>text`, the XML-Repo's JSON titles, label titles."""
 
-import gzip
 import json
 
+import numpy as np
 import pytest
+from conftest import open_titles, small_config, stage
+from conftest import write_titles as write_topics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solar_tf.datasets import open_source, read_label_titles
+from solar_tf.datasets import read_label_titles
+from solar_tf.datasets.source import Rows
+from solar_tf.datasets.titles import add_own_labels, index_titles
 from solar_tf.errors import UserError
+from solar_tf.preprocessing.stage import preprocess
+from solar_tf.run.files import read_arrays
+from solar_tf.runtime.ragged import row_splits
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("titles")
-
-
-def write(folder, text, name="train.txt"):
-    path = folder / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return str(path)
-
-
-def label_lists(rows):
-    return [
-        rows.labels[start:end].tolist()
-        for start, end in zip(rows.label_splits, rows.label_splits[1:], strict=False)
-    ]
-
+from .files import assert_refused, label_lists, read, write
 
 labels = st.lists(st.integers(0, 99), max_size=5)
 titles = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=20)
@@ -37,25 +27,23 @@ titles = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_si
 @given(rows=st.lists(st.tuples(labels, titles), min_size=1, max_size=20), size=st.integers(1, 9))
 def test_titles_come_back_as_written(folder, rows, size):
     lines = [f"{','.join(map(str, labels))}\t{title}\n" for labels, title in rows]
-    source = open_source(write(folder, "".join(lines)), "titles", num_labels=100)
-    read = source.read(size)
-    assert read.texts == [title for _, title in rows]
-    assert label_lists(read) == [sorted(set(labels)) for labels, _ in rows]
-    assert read.num_unlabelled == sum(not labels for labels, _ in rows)
-    assert read.num_duplicate_labels == sum(len(x) - len(set(x)) for x, _ in rows)
+    path = write(folder, "".join(lines))
+    found = read(path, "titles", num_labels=100, rows_per_block=size)
+    assert found.texts == [title for _, title in rows]
+    assert label_lists(found) == [sorted(set(labels)) for labels, _ in rows]
+    assert found.num_unlabelled == sum(not labels for labels, _ in rows)
+    assert found.num_duplicate_labels == sum(len(x) - len(set(x)) for x, _ in rows)
 
 
 @settings(deadline=None)
 @given(rows=st.lists(st.tuples(labels, titles), min_size=1, max_size=10), content=titles)
 def test_json_titles_come_back_as_written(folder, rows, content):
     records = [{"uid": "B0", "title": t, "content": content, "target_ind": x} for x, t in rows]
-    text = "\n".join(map(json.dumps, records))
-    path = write(folder, gzip.compress(text.encode()), "trn.json.gz")
-    read = open_source(path).read(3)
-    assert read.texts == [title for _, title in rows]
-    assert label_lists(read) == [sorted(set(labels)) for labels, _ in rows]
-    read = open_source(path, "json-content").read(3)
-    assert read.texts == [f"{title} {content}" for _, title in rows]
+    path = write(folder, "\n".join(map(json.dumps, records)), "trn.json.gz")
+    found = read(path)
+    assert found.texts == [title for _, title in rows]
+    assert label_lists(found) == [sorted(set(labels)) for labels, _ in rows]
+    assert read(path, "json-content").texts == [f"{title} {content}" for _, title in rows]
 
 
 @pytest.mark.parametrize(
@@ -78,10 +66,7 @@ def test_json_titles_come_back_as_written(folder, rows, content):
 )
 def test_bad_titles_are_reported_with_their_line(tmp_path, text, message):
     path = write(tmp_path, text)
-    with pytest.raises(UserError, match=message) as caught:
-        open_source(path, "titles", num_labels=50).read()
-    assert str(caught.value).startswith(path)
-    assert "\n" not in str(caught.value)
+    assert_refused(f"^{path}.*{message}", read, path, "titles", num_labels=50)
 
 
 @pytest.mark.parametrize(
@@ -101,24 +86,21 @@ def test_bad_titles_are_reported_with_their_line(tmp_path, text, message):
 )
 def test_bad_json_is_reported_with_its_line(tmp_path, line, message):
     path = write(tmp_path, '{"title": "good", "target_ind": [1]}\n' + line, "trn.json")
-    with pytest.raises(UserError, match=f"trn.json:2: {message}") as caught:
-        open_source(path, num_labels=50).read()
-    assert "\n" not in str(caught.value)
+    assert_refused(f"trn.json:2: {message}", read, path, num_labels=50)
 
 
 def test_label_titles(tmp_path):
     assert read_label_titles(write(tmp_path, "a b\n\nc\u2028d\n")) == ["a b", "", "c\u2028d"]
     records = '{"uid": 1, "title": "x"}\n{"title": "y"}\n'
-    path = write(tmp_path, gzip.compress(records.encode()), "lbl.json.gz")
-    assert read_label_titles(path) == ["x", "y"]
+    assert read_label_titles(write(tmp_path, records, "lbl.json.gz")) == ["x", "y"]
     assert read_label_titles(write(tmp_path, "a\rb\nc\r\nd")) == ["a b", "c", "d"]
     assert read_label_titles(write(tmp_path, '{"title": "two\\nlines"}')) == ["two lines"]
-    with pytest.raises(UserError, match=":2: not UTF-8"):
-        read_label_titles(write(tmp_path, b"a\n\xff\n"))
-    with pytest.raises(UserError, match=":2: `title` is no valid text"):
-        read_label_titles(write(tmp_path, '{"title": "a"}\n{"title": "\\ud800"}'))
-    with pytest.raises(UserError, match=":2: no string `title`"):
-        read_label_titles(write(tmp_path, '{"title": "a"}\n{"uid": 1}'))
+    for text, message in (
+        (b"a\n\xff\n", ":2: not UTF-8"),
+        ('{"title": "a"}\n{"title": "\\ud800"}', ":2: `title` is no valid text"),
+        ('{"title": "a"}\n{"uid": 1}', ":2: no string `title`"),
+    ):
+        assert_refused(message, read_label_titles, write(tmp_path, text))
 
 
 @settings(max_examples=150, deadline=None)
@@ -136,3 +118,47 @@ def test_damaged_label_titles_are_an_error_or_as_many_lines(folder, places, end)
         else:
             assert len(titles) == len(damaged.removesuffix(b"\n").split(b"\n"))
             assert not any(set(title) & {"\n", "\r"} for title in titles)
+
+
+TITLES = st.sampled_from(["a", "b", "B", "a b", ""])
+ROWS = st.lists(st.tuples(TITLES, st.sets(st.integers(0, 5), max_size=4)), max_size=12)
+
+
+@given(ROWS, st.lists(TITLES, min_size=6, max_size=6))
+def test_a_row_has_its_labels_and_those_of_its_title(rows, titles):
+    splits = row_splits([len(labels) for _, labels in rows])
+    labels = np.array([label for _, labels in rows for label in sorted(labels)], np.int32)
+    before = Rows(splits, labels, [text for text, _ in rows])
+    after = add_own_labels(before, index_titles(titles))
+    assert after.texts == before.texts
+    assert after.labels.dtype == np.int32
+    assert (label_lists(after) if rows else []) == [
+        sorted({*labels, *(i for i, title in enumerate(titles) if title == text)})
+        for text, labels in rows
+    ]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_only_training_rows_get_them(tmp_path, workers):
+    folder = write_topics(tmp_path / "data", num_train=20, num_test=5, num_labels=4)
+    titles = (folder / "labels.txt").read_text().splitlines()
+    for split in ("train", "test"):
+        with open(folder / f"{split}.txt", "a") as file:
+            file.write(f"0\t{titles[3]}\n\t{titles[1]}\n")
+    config = small_config(own_label="add")
+    run = preprocess(tmp_path / "run", open_titles(folder), config, workers)
+    for split, expected in (("train", [[0, 3], [1]]), ("test", [[0], []])):
+        rows = read_arrays(run.paths.rows(split, 0), "preprocess.py")
+        splits, labels = rows["label_splits"], rows["labels"]
+        assert [labels[splits[-3] : splits[-2]].tolist(), labels[splits[-2] :].tolist()] == expected
+
+
+def test_without_titles_of_labels_there_is_nothing_to_add(tmp_path):
+    folder = write_topics(tmp_path, num_train=20, num_test=5)
+    flags = ("--train", folder / "train.txt", "--own_label", "add", "--run", tmp_path / "run")
+    done = stage("preprocess", *flags, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: own_label=add needs titles of rows and labels: give --labels, or leave it\n"
+    )
+    assert not (tmp_path / "run" / "config.json").exists()

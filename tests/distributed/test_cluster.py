@@ -33,7 +33,7 @@ from solar_tf.errors import UserError
 from solar_tf.operations.transfer import pull
 from solar_tf.preprocessing.stage import preprocess
 from solar_tf.retrieval.evaluation import infer
-from solar_tf.run.store import Store
+from solar_tf.run.objects import Objects
 from solar_tf.runtime.workers import run_tasks
 from solar_tf.training.stage import train
 
@@ -245,7 +245,7 @@ def test_a_run_in_a_store_by_nodes_with_mirrors_of_their_own(nodes, s3_server, t
     run_alone(tmp_path / "run", titles, epochs=2)
     with unittest.mock.patch.dict(os.environ, nodes.env):
         assert not pull(url, tmp_path / "pulled").problems
-        assert not Store(url).sizes("scratch")
+        assert not Objects(url).sizes("scratch")
     found, expected = files_of(tmp_path / "pulled"), files_of(tmp_path / "run")
     timed = ("history.json", "state.json", "metrics.json")  # topm has other blocks, and times
     same = [name for name in expected if not name.startswith("topm") and not name.endswith(timed)]

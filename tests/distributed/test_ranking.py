@@ -4,7 +4,8 @@ import pytest
 
 from solar_tf.distributed.ranking import block_of, clear_mirror, own_files
 from solar_tf.retrieval.rankers import RankFiles
-from solar_tf.run.directory import RunDirectory, run_directory
+from solar_tf.run.directory import run_directory
+from solar_tf.run.paths import RunDirectory
 
 
 @pytest.fixture

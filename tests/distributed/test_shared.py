@@ -5,7 +5,8 @@ import pytest
 
 from solar_tf.distributed import shared
 from solar_tf.errors import UserError
-from solar_tf.run.directory import RunDirectory, run_directory
+from solar_tf.run.directory import run_directory
+from solar_tf.run.paths import RunDirectory
 
 
 def test_a_path_travels_absolute(monkeypatch, tmp_path):

@@ -7,6 +7,7 @@ from solar_tf.cli.solar import main
 from solar_tf.errors import UserError
 from solar_tf.export import saved_model
 from solar_tf.preprocessing import hashing
+from solar_tf.retrieval.options import SearchOptions
 from solar_tf.retrieval.ranking import top_buckets
 from solar_tf.retrieval.searcher import open_searcher
 
@@ -37,8 +38,9 @@ def test_the_model_answers_as_the_run_does(trained_runs, tmp_path, capsys, weigh
         "row_splits": tf.constant(splits.astype(np.int32)),
     }
     found = model.signatures["serving_default"](**inputs)["probabilities"].numpy()
-    for row, text in enumerate(TEXTS[:3]):
-        np.testing.assert_allclose(found[row], searcher.encode(text), rtol=2e-4, atol=1e-6)
+    for row, of_text in enumerate(searcher.find(TEXTS[:3], SearchOptions())):
+        expected = of_text.trace.probabilities
+        np.testing.assert_allclose(found[row], expected, rtol=2e-4, atol=1e-6)
     top = model.signatures["top_buckets"](**inputs, m=tf.constant(5))
     buckets, best = top_buckets(found.reshape(-1, found.shape[2]), 5)
     np.testing.assert_array_equal(top["buckets"].numpy().reshape(-1, 5), buckets)

@@ -1,7 +1,7 @@
 import shutil
 
 import pytest
-from conftest import files_of
+from conftest import files_of, flipped
 
 from solar_tf.cli.solar import main
 from solar_tf.errors import UserError
@@ -53,9 +53,8 @@ def test_another_run_is_refused(run, preprocessed, url, tmp_path):
 def test_damage_is_one_line_each(run, url, tmp_path, capsys):
     push(run.paths.root, url)
     path = tmp_path / "store" / "run" / "index" / "chunk_01.pkl"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    content = path.read_bytes()
+    path.write_bytes(flipped(content, 4 * len(content)))
     assert main(["pull", url, str(tmp_path / "copy")]) == 1
     assert "chunk_01.pkl: damaged" in capsys.readouterr().err
 

@@ -1,7 +1,4 @@
-import itertools
-
 import numpy as np
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
@@ -35,16 +32,6 @@ def test_tfidf_equals_scikit_learns_times_feature_scale(rows, scale):
     actual = weigh(splits, ids, values, config, weights)
     assert actual.dtype == np.float32
     np.testing.assert_allclose(actual, scale * expected.data, rtol=1e-5)
-
-
-@given(blocks)
-def test_rows_have_the_length_feature_scale_unless_empty(rows):
-    splits, ids, values = to_arrays(rows)
-    weights = np.linspace(1, 9, NUM_FEATURES, dtype=np.float32)
-    config = SolarConfig(weighting="tfidf", feature_scale=3.0)
-    weighed = weigh(splits, ids, values, config, weights)
-    for start, stop in itertools.pairwise(splits):
-        assert np.linalg.norm(weighed[start:stop]) == pytest.approx(3.0 * (stop > start), rel=1e-5)
 
 
 def test_a_row_is_weighed_alike_wherever_its_block_ends():

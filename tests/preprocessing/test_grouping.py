@@ -4,14 +4,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import files_of, open_titles, small_config, stage
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from solar_tf.config import SolarConfig
+from solar_tf.datasets.arrays import open_arrays
 from solar_tf.errors import UserError
 from solar_tf.preprocessing import grouping, hashing
 from solar_tf.preprocessing.features import scale_rows
+from solar_tf.preprocessing.grouping import balanced_clusters
 from solar_tf.preprocessing.stage import preprocess
 from solar_tf.retrieval.evaluation import infer
-from solar_tf.run.directory import open_run, read_json
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_json
 from solar_tf.run.index import load_index, open_index
 from solar_tf.training.stage import train
 
@@ -126,17 +131,16 @@ def test_a_grouped_run_goes_through_all_stages(topics, tmp_path):
 def test_dense_rows_are_grouped_as_well(tmp_path):
     generator = np.random.default_rng(0)
     topics = generator.integers(4, size=200)
-    rows = np.eye(8, dtype=np.float32)[topics] + generator.normal(0, 0.05, (200, 8))
-    owners = topics + 4 * generator.integers(3, size=200)
-    labels = sp.csr_matrix((np.ones(200, np.float32), owners, np.arange(201)), (200, 12))
-    for split in ("train", "test"):
-        np.save(tmp_path / f"{split}.npy", rows.astype(np.float32))
-        sp.save_npz(tmp_path / f"{split}_labels.npz", labels)
-    sums = grouping.sum_by_label(rows, labels.indptr, labels.indices, 12)
-    assert np.allclose(sums, labels.T.toarray() @ rows)
-    buckets = grouping.group_labels(scale_rows(np.asarray(sums)), 0, 4)
-    assert all(len(set(buckets[topic::4])) == 1 for topic in range(4))
-    assert (np.bincount(buckets) == 3).all()
+    rows = np.eye(8)[topics] + generator.normal(0, 0.05, (200, 8))
+    labels = topics + 4 * generator.integers(3, size=200)
+    sums = grouping.sum_by_label(rows, np.arange(201), labels, 12)
+    assert np.allclose(sums, np.eye(12)[labels].T @ rows)
+    config = small_config(num_buckets=4, grouped_share=1)
+    run = preprocess(tmp_path / "run", open_arrays(rows, labels[:, None].tolist()), config, 1)
+    for chunk in range(config.num_chunks):
+        buckets = load_index(run.paths.index(chunk)).label_buckets()
+        assert all(len(set(buckets[topic::4])) == 1 for topic in range(4))
+        assert (np.bincount(buckets) == 3).all()
 
 
 def test_profiles_keep_the_heaviest_features_of_a_row():
@@ -166,3 +170,29 @@ def test_grouped_chunks_help_where_labels_go_together(topics, tmp_path):
             row["P@5"] for row in rows if (row["setting"], row["score"]) == ("full", "evidence")
         )
     assert found[0.5] > found[0]
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=st.integers(1, 80), count=st.integers(1, 20), seed=st.integers(0, 99))
+def test_clusters_partition_the_rows_evenly(rows, count, seed):
+    generator = np.random.default_rng(seed)
+    splits, order = balanced_clusters(generator.normal(size=(rows, 4)), count, generator)
+    assert sorted(order) == list(range(rows))
+    sizes = np.diff(splits)
+    assert len(sizes) == count and splits[0] == 0 and splits[-1] == rows
+    assert sizes.max() - sizes.min() <= np.ceil(np.log2(count)) + 1
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_like_rows_share_a_cluster(sparse):
+    generator = np.random.default_rng(0)
+    topics = generator.integers(20, size=600)
+    rows = np.zeros((600, 50), np.float32)
+    rows[np.arange(600), topics] = 1
+    rows[np.arange(600), 20 + generator.integers(30, size=600)] = 0.7  # noise
+    inputs = sp.csr_matrix(rows) if sparse else rows
+    splits, order = balanced_clusters(inputs, 4, np.random.default_rng(0))
+    clusters = np.empty(600, int)
+    clusters[order] = np.repeat(np.arange(4), np.diff(splits))
+    shares = [np.bincount(clusters[topics == t]).max() / np.sum(topics == t) for t in range(20)]
+    assert np.mean(shares) > 0.8  # at random it would be a quarter and a little

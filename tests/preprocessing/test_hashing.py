@@ -118,17 +118,6 @@ def test_hash_features_adds_up_collisions_row_by_row(rows, seed, feature_dim):
     assert [array.dtype for array in result[1:]] == [np.int32, np.float32]
 
 
-def test_hash_features_keeps_the_sum_of_a_row():
-    rng = np.random.default_rng(0)
-    values = rng.random(3000, dtype=np.float32)
-    splits = np.array([0, 0, 1000, 3000, 3000])
-    hashed = hash_ids(rng.integers(0, 10_000, 3000), 3, 100)
-    new_splits, ids, sums = hash_features(splits, hashed, values)
-    assert new_splits.tolist() == [0, 0, 100, 200, 200]
-    assert ids.tolist() == [*range(100)] * 2
-    np.testing.assert_allclose(sums[:100].sum(), values[:1000].sum(), rtol=1e-5)
-
-
 @given(st.lists(label_sets, max_size=8), seeds, st.integers(1, 60))
 def test_or_is_the_set_union_of_buckets(rows, seed, num_buckets):
     buckets = label_buckets(NUM_LABELS, seed, num_buckets)

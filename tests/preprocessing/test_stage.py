@@ -12,27 +12,23 @@ import tensorflow as tf
 from conftest import files_of, open_titles, small_config, stage, start_stage, write_titles
 from sklearn.utils import murmurhash3_32
 
+from solar_tf.datasets import source
 from solar_tf.datasets.dataset import open_files
 from solar_tf.datasets.vocabulary import tokenize
 from solar_tf.errors import UserError
-from solar_tf.preprocessing import scan
 from solar_tf.preprocessing.stage import preprocess
-from solar_tf.run.directory import claim, open_run, read_arrays
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_arrays
 from solar_tf.run.index import load_index
+from solar_tf.run.locks import try_lock
 
 
 def examples(path):
     """The rows of a TFRecord file, parsed by TensorFlow's own classes."""
     for record in tf.data.TFRecordDataset(str(path)):
         feature = tf.train.Example.FromString(record.numpy()).features.feature
-        yield (
-            dict(
-                zip(
-                    feature["ids"].int64_list.value, feature["values"].float_list.value, strict=True
-                )
-            ),
-            list(feature["buckets"].int64_list.value),
-        )
+        ids, values = feature["ids"].int64_list.value, feature["values"].float_list.value
+        yield dict(zip(ids, values, strict=True)), list(feature["buckets"].int64_list.value)
 
 
 def test_records_hold_hashed_features_and_the_or_of_the_labels(titles, preprocessed):
@@ -67,14 +63,13 @@ def test_tfidf_rows_have_the_chosen_length(titles, tmp_path):
     config = small_config(weighting="tfidf", feature_scale=3.0)
     run = preprocess(tmp_path, open_titles(titles), config, 1)
     rows = read_arrays(run.paths.rows("train", 0), "preprocess.py")
-    row_ids = np.repeat(np.arange(600), np.diff(rows["feature_splits"]))
-    lengths = np.sqrt(np.bincount(row_ids, rows["values"] ** 2, minlength=600))
-    np.testing.assert_allclose(lengths, 3, rtol=1e-5)
+    lengths = np.sqrt(np.add.reduceat(rows["values"] ** 2, rows["feature_splits"][:-1]))
+    np.testing.assert_allclose(lengths, np.full(600, 3), rtol=1e-5)
 
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    monkeypatch.setattr(scan, "ROWS_PER_SHARD", 100)
+    monkeypatch.setattr(source, "ROWS_PER_BLOCK", 100)
 
 
 def test_workers_do_not_change_a_byte(titles, tmp_path, small_shards):
@@ -114,12 +109,8 @@ def test_sparse_rows_of_the_xml_repo_keep_their_values(tmp_path):
 def test_labels_are_counted_where_no_file_names_them(tmp_path):
     (tmp_path / "train.txt").write_text("0,3\tone two\n\ttwo\n")
     (tmp_path / "test.txt").write_text("9\tthree\n")
-    run = preprocess(
-        tmp_path / "run",
-        open_files(tmp_path / "train.txt", tmp_path / "test.txt"),
-        small_config(),
-        1,
-    )
+    dataset = open_files(tmp_path / "train.txt", tmp_path / "test.txt")
+    run = preprocess(tmp_path / "run", dataset, small_config(), 1)
     assert run.dataset["num_labels"] == 10
     assert run.summary["test"]["featureless"] == 1
     np.testing.assert_array_equal(np.load(run.paths.label_counts)[:4], [1, 0, 0, 1])
@@ -153,7 +144,7 @@ def test_a_run_of_other_data_or_settings_is_refused_and_left_alone(titles, prepr
 
 
 def test_two_at_once_do_not_mix(titles, preprocessed):
-    with claim(preprocessed.paths.preprocess_claim) as free:
+    with try_lock(preprocessed.paths.preprocess_lock) as free:
         assert free
         with pytest.raises(UserError, match=r"another preprocess.py is at work"):
             preprocess(preprocessed.paths.root, open_titles(titles), small_config(), 1)

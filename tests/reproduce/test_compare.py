@@ -1,12 +1,11 @@
 import pytest
 
-from solar_tf.analysis.report.results import solar_results
+from solar_tf.analysis.results import solar_results
 from solar_tf.reproduce import compare, paper
-from solar_tf.reproduce.execution import main_run
 
 
 def test_rows_have_measured_values_and_quoted_cells(reproduced):
-    run = main_run(reproduced[0])
+    run = reproduced.main
     rows = {row.model: row for row in compare.main_rows(2, run, {"slice": "no faiss"})}
     solar = rows["SOLAR (m=100)"]  # 30 buckets: all of them are kept
     expected = next(
@@ -26,45 +25,43 @@ def test_table_1_quotes_models_without_their_dimensions():
     assert (cells["P@1"], cells["Rec@100"], cells["epochs"]) == (32.51, 33.17, 5)
 
 
+def judged(table, model, dataset, values):
+    """A row after its judgement, and as the table shows it."""
+    cells = {dataset: compare.quoted_cells(table, dataset, model)}
+    row = compare.Row(model, "measured here" if values else "not run", "main", values, cells)
+    compare.judge(table, [row], dataset)
+    return row, compare.render(table, [row], "toy", dataset)
+
+
 def test_verdicts_are_given_for_p_and_rp_against_the_same_cell():
     values = {"P@1": 34.5, "P@3": 20.0, "RP@3": 32.9, "P@5": 15.0, "RP@5": 40.0}
-    cells = compare.quoted_cells(2, "amazon670k", "SOLAR (m=100)")
-    row = compare.Row("SOLAR (m=100)", "measured here", "main", values, {"amazon670k": cells})
-    compare.judge(2, [row], "amazon670k")
+    row, table = judged(2, "SOLAR (m=100)", "amazon670k", values)
     assert row.verdicts["P@1"] == ("matches", pytest.approx(0.13))
     assert row.verdicts["P@3"][0] == "differs"
     assert row.verdicts["RP@3"] == ("matches", pytest.approx(0.19))
     assert row.verdicts["RP@5"] == ("differs", pytest.approx(7.45))
-    table = compare.render(2, [row], "Amazon-670K-dense", "amazon670k")
     assert table.header[-2:] == ["quoted: Amz-670K P@1/3/5", "verdict"]
     assert "P@1 matches +0.13; P@3 differs -12.71; RP@3 matches +0.19" in table.rows[0][-1]
 
 
 def test_times_are_judged_by_their_ratio():
     values = {paper.TRAIN_HOURS: 2.38, paper.EVAL_MS: 2.6}
-    cells = compare.quoted_cells(3, "amazon670k", "SOLAR (m=100)")
-    row = compare.Row("SOLAR (m=100)", "measured here", "main", values, {"amazon670k": cells})
-    compare.judge(3, [row], "amazon670k")
+    row, table = judged(3, "SOLAR (m=100)", "amazon670k", values)
     assert row.verdicts == {
         paper.TRAIN_HOURS: ("differs", pytest.approx(2.0)),
         paper.EVAL_MS: ("matches", pytest.approx(2.6 / 2.56)),
     }
-    assert compare.render(3, [row], "x", "amazon670k").rows[0][-1] == (
-        "training differs ×2.00; ms matches ×1.02"
-    )
+    assert table.rows[0][-1] == "training differs ×2.00; ms matches ×1.02"
 
 
 def test_what_was_not_run_says_so_on_the_papers_own_dataset():
-    cells = {"wiki500k": compare.quoted_cells(2, "wiki500k", "SLICE")}
-    row = compare.Row("SLICE", "not run", "not asked for", paper=cells)
-    compare.judge(2, [row], "wiki500k")
-    table = compare.render(2, [row], "Wiki-500K-dense", "wiki500k")
-    assert table.rows[0] == ["SLICE", "-", "-", "-", "-", "-", "not run: not asked for",
+    _, table = judged(2, "SLICE", "wiki500k", {})
+    assert table.rows[0] == ["SLICE", "-", "-", "-", "-", "-", "not run: main",
                              "59.89/39.89/30.12", "not run"]  # fmt: skip
 
 
 def test_other_datasets_get_no_verdict(reproduced):
-    rows = compare.main_rows(1, main_run(reproduced[0]), {})
+    rows = compare.main_rows(1, reproduced.main, {})
     table = compare.render(1, rows, "toy")
     assert "verdict" not in table.header
     assert any("toy is not a dataset of the paper's" in note for note in table.notes)
@@ -72,10 +69,9 @@ def test_other_datasets_get_no_verdict(reproduced):
 
 
 def test_the_ablation_is_the_grid_of_the_paper(reproduced):
-    folder, _, _, _, _ = reproduced
     from solar_tf.run.directory import open_run
 
-    runs = [(b, open_run(folder.run(f"ablation_B{b}"))) for b in (45, 30, 15)]
+    runs = [(b, open_run(reproduced.folder.run(f"ablation_B{b}"))) for b in (45, 30, 15)]
     rows = compare.ablation_rows(runs, [1, 2, 4])
     assert len(rows) == 18
     first, last = rows[0], rows[-2]

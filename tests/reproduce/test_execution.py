@@ -6,72 +6,51 @@ from conftest import files_of
 from solar_tf.baselines import baseline_class
 from solar_tf.errors import UserError
 from solar_tf.reproduce import plan
-from solar_tf.reproduce.execution import (
-    baseline_settings,
-    commits,
-    execute,
-    main_run,
-    typed_settings,
-)
-from solar_tf.run.directory import read_json, write_json
+from solar_tf.reproduce.execution import baseline_settings, commits, typed_settings
+from solar_tf.run.files import read_json, write_json
 from solar_tf.runtime.provenance import commit
 
 
-def test_all_runs_are_there(reproduced):
-    folder, wish, config, _, failed = reproduced
-    for planned in plan.plan(wish, config):
+def test_all_runs_are_there_and_are_not_made_again(reproduced):
+    for planned in reproduced.runs():
         for evaluation in planned.evaluations:
-            path = folder.run(planned.name) / "metrics.json"
-            if evaluation.num_chunks:
-                path = path.with_name(f"metrics_{evaluation.num_chunks}_chunks.json")
-            assert path.exists()
-    assert not failed
-
-
-def test_done_again_nothing_is_done(reproduced):
-    folder, wish, config, dataset, _ = reproduced
-    before = files_of(folder.root)
-    execute(plan.plan(wish, config), folder, dataset, wish, trainers=1, workers=1)
-    assert files_of(folder.root) == before
+            few = evaluation.num_chunks
+            name = f"metrics_{few}_chunks.json" if few else "metrics.json"
+            assert (reproduced.folder.run(planned.name) / name).exists()
+    before = files_of(reproduced.folder.root)
+    reproduced.execute()
+    assert files_of(reproduced.folder.root) == before
 
 
 def test_what_is_missing_is_made_and_nothing_else(reproduced):
-    folder, wish, config, dataset, _ = reproduced
-    path = folder.run("ablation_B30") / "metrics_2_chunks.json"
-    kept = (folder.run(plan.MAIN) / "metrics.json").stat().st_mtime_ns
-    before = read_json(path)
+    path = reproduced.folder.run("ablation_B30") / "metrics_2_chunks.json"
+    main = reproduced.folder.run(plan.MAIN) / "metrics.json"
+    kept, before = main.stat().st_mtime_ns, read_json(path)
     path.unlink()
-    execute(plan.plan(wish, config), folder, dataset, wish, trainers=1, workers=1)
+    reproduced.execute()
     after = read_json(path)
     assert [row["P@1"] for row in after["rows"]] == [row["P@1"] for row in before["rows"]]
-    assert (folder.run(plan.MAIN) / "metrics.json").stat().st_mtime_ns == kept
+    assert main.stat().st_mtime_ns == kept
 
 
-def test_parts_know_their_commit_and_the_clock(reproduced):
-    run = main_run(reproduced[0])
-    assert commits(run, "SOLAR") == commits(run, "parabel") == (commit() or "installed")
-    assert commits(run, "slice") == "unknown"
-    assert read_json(run.paths.provenance)["training_clock"] > 0
-
-
-def test_a_second_commit_is_added(reproduced):
-    run = main_run(reproduced[0])
+def test_parts_know_their_commits_and_the_clock(reproduced):
+    run, now = reproduced.main, commit() or "installed"
     content = read_json(run.paths.provenance)
+    assert content["training_clock"] > 0
+    assert commits(run, "SOLAR") == commits(run, "parabel") == now
+    assert commits(run, "slice") == "unknown"
     try:
         visits = [{**content["parts"]["parabel"][0], "commit": "older"}]
         visits += content["parts"]["parabel"]
         write_json(run.paths.provenance, content | {"parts": {"parabel": visits}})
-        assert commits(run, "parabel") == f"older, {commit() or 'installed'}"
+        assert commits(run, "parabel") == f"older, {now}"
     finally:
         write_json(run.paths.provenance, content)
 
 
 def test_one_missing_baseline_does_not_stop_the_others(reproduced):
-    folder, wish, config, dataset, _ = reproduced
-    (planned, *_) = plan.plan(wish, config)
-    planned = dataclasses.replace(planned, baselines=("nobody", "sleec", "parabel"))
-    wish = dataclasses.replace(wish, settings={"sleec": {"learners": "-1"}})
-    failed = execute([planned], folder, dataset, wish, trainers=1, workers=1)
+    planned = dataclasses.replace(reproduced.runs()[0], baselines=("nobody", "sleec", "parabel"))
+    failed = reproduced.wishing(settings={"sleec": {"learners": "-1"}}).execute([planned])
     assert failed == {
         (plan.MAIN, "nobody"): "not part of this version",
         (plan.MAIN, "sleec"): "learners must be at least 0, not -1",
@@ -79,10 +58,9 @@ def test_one_missing_baseline_does_not_stop_the_others(reproduced):
 
 
 def test_another_config_in_the_same_folder_is_refused(reproduced):
-    folder, wish, config, dataset, _ = reproduced
-    runs = plan.plan(wish, dataclasses.replace(config, epochs=4))
+    config = dataclasses.replace(reproduced.config, epochs=4)
     with pytest.raises(UserError, match=r"epochs=3, not 4: choose another --out"):
-        execute(runs, folder, dataset, wish, trainers=1, workers=1)
+        dataclasses.replace(reproduced, config=config).execute()
 
 
 def test_settings_get_their_types():

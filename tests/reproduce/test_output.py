@@ -6,16 +6,15 @@ import pytest
 from conftest import SMALL, run_solar
 
 from solar_tf.reproduce import output, plan
-from solar_tf.run.directory import read_json
+from solar_tf.run.files import read_json
 
 
 @pytest.fixture(scope="module")
 def written(reproduced, tmp_path_factory):
-    folder, wish, config, dataset, failed = reproduced
     copy = plan.Folder(tmp_path_factory.mktemp("written") / "out")
-    shutil.copytree(folder.root, copy.root)
-    outcomes = output.collect(copy, wish, config, dataset, None, failed)
-    output.write(outcomes, copy, dataset)
+    shutil.copytree(reproduced.folder.root, copy.root)
+    outcomes = dataclasses.replace(reproduced, folder=copy).collect()
+    output.write(outcomes, copy, reproduced.dataset)
     return copy, outcomes
 
 
@@ -38,13 +37,14 @@ def test_json_says_of_cells_where_they_come_from(written):
     assert rows["SLICE"]["paper"]["wiki500k"]["P@1"] == 59.89
 
 
-def test_a_table_names_the_settings_that_are_not_the_presets(reproduced):
-    folder, wish, config, dataset, failed = reproduced
-    wish = dataclasses.replace(wish, preset="debian")
-    first, *_ = output.collect(folder, wish, config, dataset, None, failed)
+def test_a_table_names_the_settings_that_are_not_the_papers_or_the_presets(reproduced):
+    first, second, *_ = reproduced.collect(models=plan.MODELS, preset="debian")
     (note,) = [note for note in first.tables[0].notes if note.startswith("SOLAR with preset")]
-    assert f"hidden_dim={config.hidden_dim}, " in note and "optimizer" not in note
-    assert first.content["settings"] == config.to_dict()
+    assert f"hidden_dim={reproduced.config.hidden_dim}, " in note and "optimizer" not in note
+    assert first.content["settings"] == reproduced.config.to_dict()
+    note = "DSSM, GLaS, SNRM with the settings of their preset debian"
+    assert any(text.startswith(note) for text in first.tables[0].notes)
+    assert not any("their preset" in text for text in second.tables[0].notes)
 
 
 def test_the_page_has_all_tables_and_no_outside_asset(written):
@@ -55,12 +55,11 @@ def test_the_page_has_all_tables_and_no_outside_asset(written):
 
 
 def test_verdicts_need_the_papers_dataset(reproduced):
-    folder, wish, config, dataset, failed = reproduced
-    first, *_ = output.collect(folder, wish, config, dataset, "books", failed)
+    first, *_ = reproduced.collect("books")
     assert first.tables[0].header[-1] == "verdict"
     row = next(row for row in first.content["rows"] if row["model"] == "SOLAR (m=100)")
     assert row["verdicts"]["P@1"][0] in ("matches", "differs")
-    table_4 = output.collect(folder, wish, config, dataset, "amazon670k", failed)[3]
+    table_4 = reproduced.collect("amazon670k")[3]
     assert "verdict" not in table_4.tables[0].header  # K=4 is not the paper's 32
 
 
@@ -94,12 +93,3 @@ def test_wrong_wishes_end_with_one_line(tmp_path, flags, message):
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {message}")
     assert done.stderr.count("\n") == 1
-
-
-def test_a_table_says_which_baselines_have_settings_for_small_data(reproduced):
-    folder, wish, config, dataset, failed = reproduced
-    wish = dataclasses.replace(wish, models=plan.MODELS, preset="debian")
-    first, second, *_ = output.collect(folder, wish, config, dataset, None, failed)
-    note = "DSSM, GLaS, SNRM with the settings of their preset debian"
-    assert any(text.startswith(note) for text in first.tables[0].notes)
-    assert not any("their preset" in text for text in second.tables[0].notes)

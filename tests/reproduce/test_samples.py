@@ -2,24 +2,19 @@ import dataclasses
 
 from conftest import open_titles
 
-from solar_tf.analysis.report.results import baseline_results
+from solar_tf.analysis.results import baseline_results
 from solar_tf.reproduce import paper, samples
-from solar_tf.reproduce.execution import main_run
 
 
 def test_table_5_has_ten_queries_with_four_predictions_each(reproduced, titles):
-    run = main_run(reproduced[0])
-    found = samples.make(run, open_titles(titles).test)
-    shown, halves, texts = found
-    assert texts
-    assert [s.kind for s in shown] == ["frequent"] * 5 + ["infrequent"] * 5
-    assert set(halves) == {"SOLAR (m=30)", "SOLAR (m=30), evidence", "Parabel"}
+    found = samples.make(reproduced.main, open_titles(titles).test)
+    assert [query.half for query in found.queries] == ["frequent"] * 5 + ["infrequent"] * 5
+    assert set(found.halves) == {"SOLAR (m=30)", "SOLAR (m=30), evidence", "Parabel"}
     by_half, table, quoted = samples.render(found, "toy")
-    assert len(table.rows) == 40
-    assert len(by_half.rows) == 3
+    assert (len(table.rows), len(by_half.rows), len(quoted.rows)) == (40, 3, 15)
     assert "Parabel stands in for it" in by_half.notes[1]
-    assert len(quoted.rows) == 15
-    with_glas = shown, halves | {"DSSM+GLaS": halves["Parabel"]}, texts
+    halves = found.halves | {"DSSM+GLaS": found.halves["Parabel"]}
+    with_glas = dataclasses.replace(found, halves=halves, queries=[])
     assert len(samples.render(with_glas, "toy")[0].notes) == 1
     for row in table.rows:
         for cell in row[3:]:
@@ -30,7 +25,7 @@ def test_table_5_has_ten_queries_with_four_predictions_each(reproduced, titles):
 
 
 def test_the_rival_is_glas_where_there_is_one(reproduced):
-    (parabel,) = baseline_results(main_run(reproduced[0]))
+    (parabel,) = baseline_results(reproduced.main)
     worse = dataclasses.replace(parabel, method="slice", metrics={"P@1": 1.0})
     glas = dataclasses.replace(worse, method="glas", name="GLaS")
     assert samples.choose_rival([parabel, worse]) is parabel
@@ -40,8 +35,8 @@ def test_the_rival_is_glas_where_there_is_one(reproduced):
 
 def test_the_papers_table_is_quoted_word_for_word():
     rows = samples.quoted().rows
-    assert rows[0][1:] == [paper.SAMPLES[0].query, "1", paper.SAMPLES[0].solar[0],
-                           paper.SAMPLES[0].glas[0]]  # fmt: skip
+    first = next(paper.samples())
+    assert rows[0][1:] == [first.query, "1", first.solar[0], first.glas[0]]
     assert rows[9][3:] == ["4 of 4 correct", "0 of 4 correct"]
 
 

@@ -1,4 +1,4 @@
-"""The forward pass without TensorFlow, against plain arithmetic; see also test_search."""
+"""Both encoders against plain arithmetic; test_searcher compares whole searches with infer.py."""
 
 from types import SimpleNamespace
 
@@ -11,103 +11,97 @@ from hypothesis import strategies as st
 from solar_tf.config import SolarConfig
 from solar_tf.preprocessing import hashing
 from solar_tf.retrieval import encoder
-from solar_tf.retrieval.encoder import FEW, Inputs, hash_row, probabilities, probabilities_of_few
+from solar_tf.retrieval.encoder import CompiledEncoder, Inputs, TensorFlowEncoder, hash_row
 from solar_tf.run import precision
+from solar_tf.run.weights import weight_shapes
 
-RUN = SimpleNamespace(
-    config=SolarConfig(feature_dim=50, hidden_dim=8, num_buckets=30), seeds=(0, 9)
-)
+WIDTH = 500  # features before they are hashed
+NUM_BUCKETS = encoder.COLUMNS + 30  # more than the compiled encoder takes at a time
+
+
+def make_run(kind):
+    config = SolarConfig(feature_dim=50, hidden_dim=9, num_buckets=NUM_BUCKETS)
+    return SimpleNamespace(config=config, seeds=(0, 9), input_dim=50, dataset={"kind": kind})
+
+
+RUN = make_run("sparse")
 GENERATOR = np.random.default_rng(0)
 MODEL = {
     name: GENERATOR.normal(size=shape).astype(np.float32)
-    for name, shape in (
-        ("hidden_kernel", (50, 8)),
-        ("hidden_bias", (8,)),
-        ("output_kernel", (8, 30)),
-        ("output_bias", (30,)),
-    )
+    for name, shape in weight_shapes(RUN.config, 50).items()
 }
+ENCODERS = {"compiled": lambda run: CompiledEncoder(), "TensorFlow": TensorFlowEncoder}
 
 
-def expected(dense):
-    hidden = np.maximum(dense.astype(np.float64) @ MODEL["hidden_kernel"] + MODEL["hidden_bias"], 0)
-    return 1 / (1 + np.exp(-(hidden @ MODEL["output_kernel"] + MODEL["output_bias"])))
+def stored_as(kind):
+    arrays = (precision.quantize(name, weight, kind).items() for name, weight in MODEL.items())
+    return {name: array for pairs in arrays for name, array in pairs}
 
 
-@pytest.mark.parametrize("rows", [1, FEW, FEW + 1, 40])
-@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array])
-def test_probabilities(rows, kind):
-    dense = scipy.sparse.random(rows, 50, 0.2, rng=1).toarray().astype(np.float32)
-    found = probabilities(MODEL, kind(dense))
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected(dense), rtol=1e-4)
+def expected(model, dense):
+    """The network of §3.2 in float64, from the restored weights."""
+    weights = {name: precision.restore(model, name).astype(np.float64) for name in MODEL}
+    hidden = np.maximum(dense @ weights["hidden_kernel"] + weights["hidden_bias"], 0)
+    return 1 / (1 + np.exp(-(hidden @ weights["output_kernel"] + weights["output_bias"])))
 
 
-def test_extreme_logits_are_quiet():
-    model = MODEL | {"output_bias": np.linspace(-1e4, 1e4, 30).astype(np.float32)}
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("kind", precision.PRECISIONS)
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize("density", [0.005, 0.2])  # rows without a feature, and of many
+def test_probabilities_of_sparse_queries(name, kind, rows, density):
+    model = stored_as(kind)
+    matrix = scipy.sparse.random(rows, WIDTH, density, "csr", np.float32, rng=1)
+    for chunk, seed in enumerate(RUN.seeds):
+        dense = np.zeros((rows, 50))
+        columns = hashing.hash_ids(matrix.indices, seed, 50)
+        np.add.at(dense, (matrix.nonzero()[0], columns), matrix.data)
+        network = ENCODERS[name](RUN).open(model, chunk)
+        found = network(Inputs(RUN, "sparse", matrix))
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, expected(model, dense), rtol=2e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_probabilities_of_dense_queries(name):
+    run = make_run("dense")
+    rows = GENERATOR.normal(size=(7, 50)).astype(np.float32)
+    rows[3], rows[:, 5] = 0, 0
+    network = ENCODERS[name](run).open(MODEL, 1)
+    found = network(Inputs(run, "dense", rows))
+    np.testing.assert_allclose(found, expected(MODEL, rows), rtol=2e-4, atol=1e-6)
+    assert Inputs(run, "dense", rows).known.all()
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_extreme_logits_are_quiet(name):
+    model = MODEL | {"output_bias": np.linspace(-1e4, 1e4, NUM_BUCKETS).astype(np.float32)}
+    matrix = scipy.sparse.csr_matrix(np.ones((2, WIDTH), np.float32))
     with np.errstate(all="raise", under="ignore"):
-        found = probabilities(model, np.ones((2, 50), np.float32))
+        found = ENCODERS[name](RUN).open(model, 0)(Inputs(RUN, "sparse", matrix))
     assert found[0, 0] == 0 and found[0, -1] == 1
 
 
-def test_features_are_hashed_with_the_seed_of_the_chunk():
-    matrix = scipy.sparse.random(7, 500, 0.05, "csr", np.float32, rng=2)
+def test_every_finite_float16_is_widened_exactly():
+    weights = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    weights = weights[np.isfinite(weights)].reshape(1, -1)
+    sums = np.zeros(weights.shape[1], np.float32)
+    row = np.zeros(1, np.int64), np.ones(1, np.float32)
+    encoder._add_rows(weights.view(np.uint16), *row, sums, 0)
+    np.testing.assert_array_equal(sums, weights[0].astype(np.float32))
+
+
+def test_a_part_of_the_queries_and_rows_without_features():
+    matrix = scipy.sparse.random(7, WIDTH, 0.05, "csr", np.float32, rng=2)
+    matrix.data[matrix.indptr[4] : matrix.indptr[5]] = 0
+    matrix.eliminate_zeros()
     inputs = Inputs(RUN, "sparse", matrix)
-    for chunk, seed in enumerate(RUN.seeds):
-        dense = np.zeros((7, 50))
-        for row, column in zip(*matrix.nonzero(), strict=True):
-            dense[row, hashing.hash_ids([column], seed, 50)[0]] += matrix[row, column]
-        np.testing.assert_allclose(inputs.of_chunk(chunk).toarray(), dense, rtol=1e-6)
-        part = inputs.part(2, 5)
-        assert part.num_queries == 3
-        np.testing.assert_array_equal(
-            part.of_chunk(chunk).toarray(), inputs.of_chunk(chunk).toarray()[2:5]
-        )
-
-
-def test_rows_without_features_are_known_as_such():
-    matrix = scipy.sparse.csr_matrix(np.array([[0, 1], [0, 0], [2, 0]], np.float32))
-    assert Inputs(RUN, "sparse", matrix).known.tolist() == [True, False, True]
-    assert Inputs(RUN, "dense", np.zeros((2, 3))).known.all()
-
-
-@pytest.mark.parametrize("kind", precision.PRECISIONS)
-def test_products_are_those_of_the_restored_weights(kind):
-    weights = GENERATOR.normal(size=(60, 5000)).astype(np.float32)
-    stored = precision.quantize("w", weights, kind)
-    whole = precision.restore(stored, "w").astype(np.float64)
-    dense = GENERATOR.normal(size=(9, 60)).astype(np.float32)
-    dense[:, GENERATOR.permutation(60)[:40]] = 0
-    for product in (
-        encoder.multiply(stored, "w", dense),
-        encoder.multiply_rows(stored, "w", scipy.sparse.csr_array(dense)),
-        np.stack([encoder.multiply_active(stored, "w", row) for row in dense]),
-    ):
-        assert product.dtype == np.float32
-        np.testing.assert_allclose(product, dense @ whole, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("rows", [1, FEW])
-@pytest.mark.parametrize("kind", precision.PRECISIONS)
-@pytest.mark.parametrize("density", [0.005, 0.05, 0.5])  # rows without a feature, and of many
-def test_few_queries_have_the_probabilities_of_many(rows, kind, density):
-    stored = {}
-    for name, weight in MODEL.items():
-        stored |= precision.quantize(name, weight, kind)
-    inputs = Inputs(
-        RUN, "sparse", scipy.sparse.random(rows, 500, density, "csr", np.float32, rng=3)
-    )
-    for chunk in range(2):
-        found = probabilities_of_few(stored, inputs, chunk)
-        assert found.dtype == np.float32
-        expected = probabilities(stored, inputs.of_chunk(chunk))
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-def test_few_dense_queries():
-    inputs = Inputs(RUN, "dense", GENERATOR.normal(size=(2, 50)).astype(np.float32))
-    expected = probabilities(MODEL, inputs.dense)
-    np.testing.assert_array_equal(probabilities_of_few(MODEL, inputs, 0), expected)
+    assert inputs.known.tolist() == [row != 4 for row in range(7)]
+    part = inputs.part(2, 5)
+    assert part.num_queries == 3 and part.known.tolist() == [True, True, False]
+    assert part.features(1) == inputs.features(3) != {}
+    network = CompiledEncoder().open(MODEL, 1)
+    np.testing.assert_array_equal(network(part), network(inputs)[2:5])
 
 
 @settings(deadline=None, max_examples=200)

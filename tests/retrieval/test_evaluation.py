@@ -10,7 +10,8 @@ from solar_tf.errors import UserError
 from solar_tf.preprocessing.hashing import label_buckets
 from solar_tf.retrieval import evaluation, ranking
 from solar_tf.retrieval.metrics import evaluate
-from solar_tf.run.directory import open_run, read_arrays
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_arrays
 from solar_tf.run.weights import NAMES
 
 NUM_QUERIES = 120

@@ -1,35 +1,36 @@
-"""Forward passes by mapped weights, and the work beside them."""
+"""Forward passes of stage 3 by mapped weights, and the work beside them."""
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from conftest import files_of
 
 from solar_tf.retrieval import forward
-from solar_tf.retrieval.forward import BlockForward, Forward, query_batches
+from solar_tf.retrieval.encoder import TensorFlowEncoder
+from solar_tf.retrieval.forward import BlockForward, query_batches
 from solar_tf.retrieval.rankers import RankFiles
 from solar_tf.retrieval.ranking import top_buckets
-from solar_tf.run.directory import read_arrays
-from solar_tf.run.weights import load_weights, weight_shapes
-from solar_tf.training.model import ChunkModel
+from solar_tf.run.files import read_arrays
+from solar_tf.training.model import open_chunk
 
 QUERIES = 0, 120
 
 
-def chunk_model(run, chunk):
-    shapes = weight_shapes(run.config, run.input_dim)
-    weights = load_weights(run.paths.chunk(chunk), shapes)
-    return ChunkModel(run.config, run.input_dim, chunk, weights=weights)
+def probabilities(run, chunk, batch):
+    """By the Keras model that was trained."""
+    model = open_chunk(run, chunk)
+    return tf.function(lambda batch: tf.sigmoid(model(batch)))(batch).numpy()
 
 
 def test_scores_are_those_of_the_model_of_each_chunk_and_leave_its_files_alone(trained):
     before = files_of(trained.paths.root, "chunks")
-    function = Forward(trained)
-    loaded = [function.load(chunk) for chunk in range(3)]  # by one traced function
-    for chunk, scores in enumerate(loaded):
-        model = chunk_model(trained, chunk)
-        for inputs in query_batches(trained, chunk, *QUERIES, batch_size=50):
-            assert set(inputs) == {"ids", "values", "row_splits"}
-            np.testing.assert_array_equal(scores(inputs), model.probabilities(inputs).numpy())
+    encoder = TensorFlowEncoder(trained)
+    networks = [encoder.load(trained.paths.chunk(chunk)) for chunk in range(3)]
+    for chunk, network in enumerate(networks):
+        for batch in query_batches(trained, chunk, *QUERIES, batch_size=50):
+            assert set(batch) == {"ids", "values", "row_splits"}
+            expected = probabilities(trained, chunk, batch)
+            np.testing.assert_array_equal(network(batch), expected)
     assert files_of(trained.paths.root, "chunks") == before
 
 
@@ -40,7 +41,8 @@ def block(trained, tmp_path, monkeypatch):
     place = lambda self, block, chunk: folder / f"{block}_{chunk}.npz"  # noqa: E731
     monkeypatch.setattr(type(trained.paths), "topm", place)
     files = RankFiles(tmp_path, (0, 1, 2), ((0, 40),))
-    return BlockForward(Forward(trained), files, 0, QUERIES, 5, False, batch_size=50)
+    encoder, weights = TensorFlowEncoder(trained), trained.paths.chunk
+    return BlockForward(encoder, trained, weights, files, 0, QUERIES, 5, False, batch_size=50)
 
 
 def test_every_chunk_leaves_its_top_buckets_for_later_and_for_the_rankers(block, trained):
@@ -49,8 +51,8 @@ def test_every_chunk_leaves_its_top_buckets_for_later_and_for_the_rankers(block,
     assert costs["top_m"] > 0
     for chunk, key in ((0, "a"), (2, "c")):
         saved = read_arrays(trained.paths.topm(0, chunk), "infer.py")
-        inputs = next(iter(query_batches(trained, chunk, *QUERIES)))
-        expected = top_buckets(chunk_model(trained, chunk).probabilities(inputs).numpy(), 5)
+        batch = next(iter(query_batches(trained, chunk, *QUERIES)))
+        expected = top_buckets(probabilities(trained, chunk, batch), 5)
         assert str(saved["key"]) == key
         for name, array in zip(("buckets", "values"), expected, strict=True):
             np.testing.assert_allclose(saved[name], array, rtol=1e-6)
@@ -62,7 +64,7 @@ def test_every_chunk_leaves_its_top_buckets_for_later_and_for_the_rankers(block,
 def test_what_is_there_under_its_key_is_not_done_again(block, trained, monkeypatch):
     first = block.do({0: "a", 1: "b"})
     loaded = []
-    monkeypatch.setattr(Forward, "load", lambda self, chunk: loaded.append(chunk))
+    monkeypatch.setattr(TensorFlowEncoder, "load", lambda self, folder: loaded.append(folder))
     assert block.do({0: "a", 1: "b"}) == first
     assert not loaded
 

@@ -1,4 +1,4 @@
-"""The compiled loops against brute force, at block sizes small enough to matter."""
+"""The compiled loops against the reference, at block sizes small enough to matter."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,10 @@ from hypothesis.extra import numpy as hnp
 
 from solar_tf.retrieval.kernels import full as kernel
 from solar_tf.retrieval.kernels import shortlist, top_m
+from solar_tf.retrieval.label_table import LabelTable
+from solar_tf.retrieval.ranking import LabelFilter, decode_keys
+from solar_tf.retrieval.reference import rank_simple, top_buckets_simple
+from solar_tf.run.index import build_index
 
 SPARSE_ALWAYS, DENSE_ALWAYS = 0, 1 << 20  # labels a hit, from which only hits are cleared
 PARTS = (256, SPARSE_ALWAYS), (1 << 19, SPARSE_ALWAYS), (1 << 13, 4), (256, DENSE_ALWAYS)
@@ -17,16 +21,19 @@ WEIGHTS = st.sampled_from([0.0, 1e-45, 1e-38, 1e-4, 0.1, 0.25, 0.3, 0.999, 1.0, 
 
 def inverted(label_buckets, num_buckets):
     """label_buckets [K, N] -> offsets uint32 [K, B+1], labels int32 [K, N]."""
-    sizes = [np.bincount(row, minlength=num_buckets) for row in label_buckets]
-    offsets = np.pad(np.cumsum(sizes, axis=1), ((0, 0), (1, 0))).astype(np.uint32)
-    return offsets, np.argsort(label_buckets, axis=1, kind="stable").astype(np.int32)
+    indexes = [build_index(row, num_buckets) for row in label_buckets]
+    table = LabelTable.stack(indexes, len(indexes))
+    return table.offsets, table.labels
 
 
-def best_keys(scores, found, k):
-    """The k best of scores float32 [N] by sorting all of them, as the kernels' keys."""
-    order = [i for i in np.lexsort((np.arange(len(scores)), -scores)) if found[i]][:k]
-    keys = [(int(scores[i].view(np.uint32)) << 32) | (2**32 - 1 - int(i)) for i in order]
-    return np.array(keys + [0] * (k - len(keys)), np.uint64)
+def check(keys, candidates, expected):
+    """Keys [k] and candidates against the best labels and scores of the reference."""
+    ids, scores = decode_keys(keys[None])
+    best, sums, count = expected
+    np.testing.assert_array_equal(ids[0, : len(best)], best)
+    np.testing.assert_array_equal(scores[0, : len(best)], sums)
+    assert (keys[len(best) :] == 0).all()
+    assert candidates == count
 
 
 @st.composite
@@ -48,73 +55,45 @@ def problems(draw):
     return weights, label_buckets, m, k, sizes, block
 
 
+def rank_both(problem, label_filter=None):
+    """Keys [Q, k] and candidates [Q] of the kernels with a shortlist, and of full ranking."""
+    weights, label_buckets, m, k, sizes, block = problem
+    num_queries, _, num_buckets = weights.shape
+    keys, full = (np.zeros((num_queries, k), np.uint64) for _ in range(2))
+    candidates, counted = (np.zeros(num_queries, np.int64) for _ in range(2))
+    top = np.argsort(-weights, axis=2, kind="stable")[:, :, :m].astype(np.int32)
+    kept = np.take_along_axis(weights, top, axis=2)
+    index = inverted(label_buckets, num_buckets)
+    shortlist.rank_keys(top, kept, *index, label_filter, *sizes, keys, candidates)
+    kernel.full_keys(weights, label_buckets, label_filter, block, full, counted)
+    return (keys, candidates), (full, counted)
+
+
 @settings(max_examples=300, deadline=None)
 @given(problems())
-def test_both_rankings_equal_brute_force_bit_for_bit(problem):
-    weights, label_buckets, m, k, sizes, block = problem
-    num_queries, num_chunks, num_buckets = weights.shape
-    order = np.argsort(-weights, axis=2, kind="stable")[:, :, :m]
-    keys = np.zeros((num_queries, k), np.uint64)
-    full = np.zeros((num_queries, k), np.uint64)
-    candidates = np.zeros(num_queries, np.int64)
-    shortlist.rank_keys(
-        order.astype(np.int32),
-        np.take_along_axis(weights, order, axis=2),
-        *inverted(label_buckets, num_buckets),
-        None,
-        *sizes,
-        keys,
-        candidates,
-    )
-    counted = np.zeros(num_queries, np.int64)
-    kernel.full_keys(weights, label_buckets, None, block, full, counted)
-    assert (counted == label_buckets.shape[1]).all()
-    everywhere = np.ones(label_buckets.shape[1], bool)
-    for q in range(num_queries):
-        total = np.zeros(label_buckets.shape[1], np.float32)
-        shortlisted, found = total.copy(), ~everywhere
-        for chunk in range(num_chunks):
-            hit = np.isin(label_buckets[chunk], order[q, chunk])
-            found |= hit
-            total += weights[q, chunk, label_buckets[chunk]]
-            shortlisted += np.where(hit, weights[q, chunk, label_buckets[chunk]], np.float32(0))
-        np.testing.assert_array_equal(keys[q], best_keys(shortlisted, found, k))
-        np.testing.assert_array_equal(full[q], best_keys(total, everywhere, k))
-        assert candidates[q] == found.sum()
-    if m == num_buckets:
-        np.testing.assert_array_equal(keys, full)
+def test_both_rankings_equal_the_reference_bit_for_bit(problem):
+    weights, label_buckets, m, k, *_ = problem
+    index = inverted(label_buckets, weights.shape[2])
+    shortlisted, full = rank_both(problem)
+    for q, row in enumerate(weights):
+        check(shortlisted[0][q], shortlisted[1][q], rank_simple(row, *index, k, m))
+        check(full[0][q], full[1][q], rank_simple(row, *index, k))
 
 
 @settings(max_examples=300, deadline=None)
 @given(problems(), st.data())
-def test_limited_rankings_equal_brute_force_bit_for_bit(problem, data):
-    weights, label_buckets, m, k, sizes, block = problem
-    (num_queries, num_chunks, num_buckets), num_labels = weights.shape, label_buckets.shape[1]
-    order = np.argsort(-weights, axis=2, kind="stable")[:, :, :m]
-    kept = np.take_along_axis(weights, order, axis=2)
-    allowed = data.draw(hnp.arrays(bool, num_labels))
-    min_chunks = data.draw(st.integers(0, num_chunks + 1))
+def test_filtered_rankings_equal_the_reference_bit_for_bit(problem, data):
+    weights, label_buckets, m, k, *_ = problem
+    allowed = data.draw(hnp.arrays(bool, label_buckets.shape[1]))
+    min_chunks = data.draw(st.integers(0, weights.shape[1] + 1))
     least = np.float32(data.draw(st.one_of(st.just(0.0), WEIGHTS, st.floats(0, 3, width=32))))
-    limits = allowed, np.int64(min_chunks), least
-    shape = num_queries, k
-    keys, full = np.zeros(shape, np.uint64), np.zeros(shape, np.uint64)
-    candidates, counted = np.zeros(num_queries, np.int64), np.zeros(num_queries, np.int64)
-    index = inverted(label_buckets, num_buckets)
-    shortlist.rank_keys(order.astype(np.int32), kept, *index, limits, *sizes, keys, candidates)
-    kernel.full_keys(weights, label_buckets, limits, block, full, counted)
-    for q in range(num_queries):
-        for shortlisted, (found, number) in ((True, (keys, candidates)), (False, (full, counted))):
-            total, chunks = np.zeros(num_labels, np.float32), np.zeros(num_labels, int)
-            held = np.full(num_labels, not shortlisted)
-            for chunk in range(num_chunks):
-                hit = np.isin(label_buckets[chunk], order[q, chunk]) | (not shortlisted)
-                terms = np.where(hit, weights[q, chunk, label_buckets[chunk]], np.float32(0))
-                total += terms
-                chunks += terms > 0
-                held |= hit
-            good = held & allowed & (chunks >= min_chunks) & (total >= least)
-            np.testing.assert_array_equal(found[q], best_keys(total, good, k))
-            assert number[q] == good.sum()
+    label_filter = LabelFilter(allowed, np.int64(min_chunks), least)
+    index = inverted(label_buckets, weights.shape[2])
+    shortlisted, full = rank_both(problem, tuple(label_filter))
+    for q, row in enumerate(weights):
+        for (keys, candidates), kept in ((shortlisted, m), (full, None)):
+            expected = rank_simple(row, *index, k, kept, label_filter=label_filter)
+            check(keys[q], candidates[q], expected)
 
 
 @pytest.mark.parametrize("k", [1, 100, 700])
@@ -125,21 +104,14 @@ def test_rankings_agree_over_many_parts(num_chunks, power, k):
     num_buckets, num_labels = 50, 20_000
     label_buckets = rng.integers(num_buckets, size=(num_chunks, num_labels), dtype=np.uint16)
     weights = rng.random((5, num_chunks, num_buckets), np.float32) ** power
-    order = np.argsort(-weights, axis=2, kind="stable").astype(np.int32)
-    sorted_weights = np.take_along_axis(weights, order, axis=2)
     index = inverted(label_buckets, num_buckets)
-    full = np.zeros((5, k), np.uint64)
-    kernel.full_keys(weights, label_buckets, None, 1000, full, np.zeros(5, np.int64))
-    scores = np.zeros((5, num_labels), np.float32)
-    for chunk in range(num_chunks):
-        scores += weights[:, chunk, label_buckets[chunk]]
-    for sums, best in zip(scores, full, strict=True):
-        np.testing.assert_array_equal(best, best_keys(sums, np.ones(num_labels, bool), k))
-    for part, sparse in PARTS:
-        keys, candidates = np.zeros((5, k), np.uint64), np.zeros(5, np.int64)
-        shortlist.rank_keys(order, sorted_weights, *index, None, part, sparse, keys, candidates)
-        np.testing.assert_array_equal(keys, full)
-        assert (candidates == num_labels).all()
+    for sizes in PARTS:
+        found = rank_both((weights, label_buckets, num_buckets, k, sizes, 1000))
+        for keys, candidates in found:
+            np.testing.assert_array_equal(keys, found[1][0])
+            assert (candidates == num_labels).all()
+    for q, row in enumerate(weights):
+        check(found[1][0][q], num_labels, rank_simple(row, *index, k))
 
 
 VALUES = st.one_of(st.floats(0, width=32), st.sampled_from([0.0, 1e-45, 1e-38, 0.5, 1.0]))
@@ -155,7 +127,8 @@ def test_top_keys_equal_a_stable_sort(values, data):
     keys = np.empty((len(values), m), np.uint64)
     top_m.top_keys(values.view(np.uint32), keys)
     for row, row_keys in zip(values, keys, strict=True):
-        np.testing.assert_array_equal(row_keys, best_keys(row, np.ones(len(row), bool), m))
+        best = top_buckets_simple(row, m)
+        check(row_keys, m, (best, row[best], m))
 
 
 @pytest.mark.parametrize("arrange", [np.copy, np.sort, lambda row: np.sort(row)[:, ::-1].copy()])
@@ -164,8 +137,8 @@ def test_top_keys_at_the_papers_size(m, arrange):
     values = arrange(np.random.default_rng(m).random((2, 30_000), np.float32) ** 30)
     keys = np.empty((2, m), np.uint64)
     top_m.top_keys(values.view(np.uint32), keys)
-    expected = np.argsort(-values, axis=1, kind="stable")[:, :m]
-    np.testing.assert_array_equal(~keys.astype(np.uint32), expected)
+    for row, row_keys in zip(values, keys, strict=True):
+        np.testing.assert_array_equal(~row_keys.astype(np.uint32), top_buckets_simple(row, m))
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,27 @@ import math
 
 import numpy as np
 import pytest
+from conftest import open_titles, small_config
 from hypothesis import given
 from hypothesis import strategies as st
 
+from solar_tf.preprocessing.stage import preprocess
 from solar_tf.retrieval.metrics import (
+    KS,
     MetricSums,
     evaluate,
     filter_pairs,
+    filtered_labels,
     hits,
     inverse_propensity,
     precision_at,
     r_precision_at,
+    true_labels,
     without_pairs,
 )
 from solar_tf.runtime.ragged import row_splits
 
-NUM_LABELS, WIDTH, KS = 12, 6, (1, 3, 5, 10)
+NUM_LABELS, WIDTH = 12, 6
 label = st.integers(0, NUM_LABELS - 1)
 # A query: its ranked predictions (short ones get padded) and its true labels.
 query = st.tuples(st.lists(label, max_size=WIDTH, unique=True), st.sets(label))
@@ -171,3 +176,22 @@ def test_filtered_labels_leave_the_truth(rows):
     kept = [x - y for x, y in rows]
     assert splits.tolist() == ragged(kept)[0].tolist()
     assert labels.tolist() == ragged(kept)[1].tolist()
+
+
+def test_true_labels_are_those_of_the_test_file(preprocessed, titles):
+    splits, labels = true_labels(preprocessed)
+    rows = [line.split("\t")[0].split(",") for line in (titles / "test.txt").open()]
+    assert np.diff(splits).tolist() == [len(row) for row in rows]
+    assert labels.tolist() == [int(label) for row in rows for label in row]
+    assert filtered_labels(preprocessed)[0].tolist() == [0] * (len(rows) + 1)
+
+
+def test_labels_in_the_filter_of_a_run_are_not_true(tmp_path, titles):
+    for name in ("train", "test", "labels"):
+        (tmp_path / f"{name}.txt").write_bytes((titles / f"{name}.txt").read_bytes())
+    first = (titles / "test.txt").read_text().split("\t")[0].split(",")
+    (tmp_path / "filter_labels_test.txt").write_text(f"0 {first[0]}\n")
+    run = preprocess(tmp_path / "run", open_titles(tmp_path), small_config(), 1)
+    splits, labels = true_labels(run)
+    assert labels[: splits[1]].tolist() == [int(first[1])]
+    assert filtered_labels(run)[1].tolist() == [int(first[0])]

@@ -6,18 +6,19 @@ import pytest
 
 from solar_tf.config import load_preset
 from solar_tf.errors import UserError
+from solar_tf.retrieval.options import SearchOptions
 from solar_tf.retrieval.plan import plan_inference
-from solar_tf.retrieval.rankers import FULL, Setting
+from solar_tf.retrieval.ranking import SCORES
 
 
 def stage(full):
     """The paper's books (§5.1)."""
-    settings = [Setting(m, score) for score in ("a", "b") for m in (*[FULL] * full, 100, 50)]
+    settings = [SearchOptions(100, m, score) for score in SCORES for m in (*[None] * full, 100, 50)]
     run = SimpleNamespace(config=load_preset("books"), input_dim=100_000)
     return SimpleNamespace(
         run=run, delta=SimpleNamespace(num_labels=1_670_000), chunks=range(16), settings=settings,
         max_m=100, full=full,
-        num_queries=200_000, num_ranked=100,
+        num_queries=200_000,
     )  # fmt: skip
 
 

@@ -1,16 +1,20 @@
-"""The public functions of retrieval and the process pool."""
+"""The public functions of ranking: by thought, against the reference, and what they refuse."""
 
 import numpy as np
 import pytest
 
+from solar_tf.retrieval.label_table import LabelTable, label_ranges, shard_index
 from solar_tf.retrieval.ranking import (
+    contributions,
     decode_keys,
     encode_keys,
+    merge_shards,
     rank,
     rank_full,
     score_weights,
     top_buckets,
 )
+from solar_tf.run.index import build_index
 
 # Two chunks of three buckets, five labels: small enough to check by thought.
 LABEL_BUCKETS = np.array([[0, 1, 1, 2, 0], [1, 1, 0, 0, 1]], np.uint16)
@@ -88,24 +92,55 @@ def test_rankings_refuse_to_find_nothing():
         rank_full(PROBABILITIES, LABEL_BUCKETS, k=0)
 
 
+def random_problem(seed, num_labels, num_buckets, num_chunks, num_queries):
+    """A LabelTable and probabilities [Q, K, B]."""
+    generator = np.random.default_rng(seed)
+    label_buckets = generator.integers(0, num_buckets, (num_chunks, num_labels))
+    indexes = [build_index(row, num_buckets) for row in label_buckets]
+    probabilities = generator.random((num_queries, num_chunks, num_buckets), np.float32) ** 20
+    return LabelTable.stack(indexes, num_chunks), probabilities, indexes
+
+
+def kept(probabilities, m):
+    top = top_buckets(probabilities.reshape(-1, probabilities.shape[2]), m)
+    return [part.reshape(*probabilities.shape[:2], m) for part in top]
+
+
 def test_the_order_of_the_buckets_does_not_matter():
-    rng = np.random.default_rng(0)
-    num_labels, sizes = 5000, np.full((4, 50), 100)
-    labels = np.stack([rng.permutation(num_labels) for _ in sizes]).astype(np.int32)
-    labels = np.sort(labels.reshape(4, 50, 100)).reshape(4, num_labels)
-    offsets = np.pad(sizes.cumsum(axis=1), ((0, 0), (1, 0))).astype(np.uint32)
-    buckets = np.stack([rng.permutation(50)[:20] for _ in range(12)]).reshape(3, 4, 20)
-    weights = rng.random(buckets.shape, np.float32)
-    order = np.argsort(-weights)
-    expected = rank(
-        np.take_along_axis(buckets, order, axis=2),
-        np.take_along_axis(weights, order, axis=2),
-        offsets,
-        labels,
-        k=200,
-    )
-    for got, best in zip(rank(buckets, weights, offsets, labels, k=200), expected, strict=True):
-        np.testing.assert_array_equal(got, best)
+    table, probabilities, _ = random_problem(0, 5000, 50, 4, 3)
+    buckets, weights = kept(probabilities, 20)
+    found = table.rank(buckets[:, :, ::-1], weights[:, :, ::-1], 200)
+    for got, expected in zip(found, table.rank(buckets, weights, 200), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("m", [3, None])
+def test_contributions_of_the_chunks_add_up_to_the_scores(m):
+    table, probabilities, _ = random_problem(1, 40, 9, 4, 5)
+    buckets, weights = (None, probabilities) if m is None else kept(probabilities, m)
+    ids, scores, _ = table.rank(buckets, weights, 30)
+    terms = contributions(buckets, weights, table.label_buckets, ids)
+    for q, label, chunk in np.ndindex(terms.shape):
+        bucket = table.label_buckets[chunk, ids[q, label]]
+        row = probabilities[q, chunk]
+        found = ids[q, label] >= 0 and (m is None or bucket in buckets[q, chunk])
+        assert terms[q, label, chunk] == (row[bucket] if found else 0)
+    np.testing.assert_allclose(terms.sum(axis=2), scores, rtol=1e-6)
+
+
+@pytest.mark.parametrize("num_shards", [1, 2, 5, 60])
+@pytest.mark.parametrize("m", [1, 4, 9, None])
+@pytest.mark.parametrize("coarse", [False, True], ids=["scores", "many ties"])
+def test_merged_shards_rank_as_the_whole_does_bit_for_bit(num_shards, m, coarse):
+    table, weights, indexes = random_problem(m, 60, 9, 4, 11)
+    if coarse:
+        weights = np.round(weights * 2) / 2  # zeros, too: candidates that score nothing
+    buckets, weights = (None, weights) if m is None else kept(weights, m)
+    ranges = label_ranges(60, num_shards)
+    shards = [LabelTable.stack((shard_index(i, *r) for i in indexes), 4) for r in ranges]
+    merged = merge_shards([shard.rank(buckets, weights, 25) for shard in shards], ranges)
+    for found, expected in zip(merged, table.rank(buckets, weights, 25), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_without_labels_there_is_only_padding():
@@ -125,17 +160,6 @@ def test_score_weights():
     assert evidence.dtype == np.float32
     with pytest.raises(ValueError, match="'odds' is not one of probability, evidence"):
         score_weights(probabilities, "odds")
-
-
-@pytest.mark.parametrize("score", ["probability", "evidence"])
-def test_all_buckets_and_the_full_ranking_agree(score):
-    probabilities = np.random.default_rng(0).random((9, 2, 3), np.float32) ** 20
-    buckets, values = top_buckets(probabilities.reshape(-1, 3), 3)
-    buckets, values = buckets.reshape(9, 2, 3), values.reshape(9, 2, 3)
-    ids, scores, _ = rank(buckets, score_weights(values, score), OFFSETS, LABELS, k=5)
-    full_ids, full_scores, _ = rank_full(score_weights(probabilities, score), LABEL_BUCKETS, k=5)
-    np.testing.assert_array_equal(ids, full_ids)
-    np.testing.assert_array_equal(scores, full_scores)
 
 
 def test_keys_order_as_the_ranking_does_and_back_they_are_what_they_were():

@@ -1,22 +1,22 @@
 """Changes of a catalogue on disk: appended, compacted, killed and damaged."""
 
-import os
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, flipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
 from solar_tf.run import changes
-from solar_tf.run.directory import RunDirectory
-from solar_tf.run.files import read_json, write_json
+from solar_tf.run.checksums import file_facts
+from solar_tf.run.files import read_json, write_arrays, write_json
 from solar_tf.run.index import build_index
+from solar_tf.run.paths import RunDirectory
 
 NUM_LABELS, NUM_CHUNKS, NUM_BUCKETS = 20, 2, 7
 
@@ -100,13 +100,15 @@ def test_an_extended_index_is_the_index_of_all_labels(added):
     assert (found.offsets.dtype, found.labels.dtype) == (np.uint32, np.int32)
 
 
-KILLS = """
-import os, sys
-sys.path.insert(0, "tests")
-from pathlib import Path
-from solar_tf.run import changes
-from test_delta import add, content, make_run
+def run_code(code, folder):
+    """Run code with this module's names in another process."""
+    start = "import os, sys; sys.path.insert(0, 'tests')\nfrom pathlib import Path\n"
+    start += "from run.test_changes import *\n"
+    command = [sys.executable, "-c", start + code, str(folder)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
+
+KILLS = """
 def killed_after(steps):
     def killing(function):
         def wrapped(*arguments):
@@ -145,8 +147,7 @@ for steps in range(100):
 
 
 def test_a_writer_killed_anywhere_leaves_the_catalogue_before_or_after(tmp_path):
-    command = [sys.executable, "-c", KILLS, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = run_code(KILLS, tmp_path)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 10  # kills
 
@@ -156,7 +157,7 @@ def test_damage_is_found(run):
     add(run, ["two"])
     segment = run.paths.catalogue_segment(1)
     whole = segment.read_bytes()
-    for damaged in (whole[:-1], b"", bytes([*whole[:200], whole[200] ^ 1, *whole[201:]])):
+    for damaged in (whole[:-1], b"", flipped(whole, 8 * 200)):
         segment.write_bytes(damaged)
         with pytest.raises(UserError, match="segment_000001.*restore it from a copy"):
             changes.read_delta(run, remember=False)
@@ -192,9 +193,6 @@ def test_a_segment_that_does_not_fit_is_refused(run, change):
         "buckets": np.zeros((2, 1), np.int32),
         "removed": np.zeros(0, np.int32),
     } | change
-    from solar_tf.run.checksums import file_facts
-    from solar_tf.run.files import write_arrays
-
     path = run.paths.catalogue_segment(1)
     write_arrays(path, arrays)
     changes._write_manifest(run, {run.paths.name_of(path): file_facts(path)}, 2, None)
@@ -215,12 +213,5 @@ def test_a_reader_whose_segments_are_compacted_reads_again(run, monkeypatch):
 
 def test_one_writer_at_a_time(run):
     with changes.changing(run):
-        code = (
-            "import sys; sys.path.insert(0, 'tests')\n"
-            "from pathlib import Path\n"
-            "from test_delta import add, make_run\n"
-            "add(make_run(Path(sys.argv[1])), ['x'])\n"
-        )
-        command = [sys.executable, "-c", code, str(run.paths.root)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=os.environ)
+        done = run_code("add(make_run(Path(sys.argv[1])), ['x'])", run.paths.root)
     assert "its catalogue is being changed: try again" in done.stderr

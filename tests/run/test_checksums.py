@@ -4,13 +4,14 @@ import hashlib
 import json
 import os
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from solar_tf.errors import UserError
 from solar_tf.run import checksums
-from solar_tf.run.checksums import MEMORY, HashedFile, file_facts, inside, lost, verify
+from solar_tf.run.checksums import VERIFIED, HashedFile, file_facts, incomplete, inside, verify
 
 
 @pytest.fixture
@@ -29,32 +30,19 @@ def facts_of(folder):
 
 def reads(folder, files, **options):
     """How often `verify` reads a file through."""
-    count = 0
-    original = checksums.file_facts
-
-    def counted(path):
-        nonlocal count
-        count += 1
-        return original(path)
-
-    checksums.file_facts = counted
-    try:
+    with mock.patch.object(checksums, "file_facts", wraps=checksums.file_facts) as counted:
         verify(folder, files, "make it again", **options)
-    finally:
-        checksums.file_facts = original
-    return count
+    return counted.call_count
 
 
-def test_facts_are_size_and_sha256(folder):
-    assert file_facts(folder / "a.bin") == [7, hashlib.sha256(b"content").hexdigest()]
-
-
-def test_a_hashed_file_knows_its_facts_without_reading(tmp_path):
+def test_facts_are_size_and_sha256_and_known_as_a_file_is_written(tmp_path):
     with open(tmp_path / "a", "wb") as file:
         hashed = HashedFile(file)
         hashed.write(b"abc")
-        hashed.write(np.arange(5, dtype=np.int32))
-    assert hashed.facts == file_facts(tmp_path / "a")
+        hashed.write(np.arange(2, dtype=np.uint8))
+        hashed.write(np.zeros(3, np.int32))
+    digest = hashlib.sha256(b"abc\0\1" + bytes(12)).hexdigest()
+    assert hashed.facts == file_facts(tmp_path / "a") == [17, digest]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +91,7 @@ def test_a_file_that_has_just_been_written_is_not_remembered(folder, monkeypatch
     """Within a tick of the clock a second change would not show."""
     monkeypatch.setattr(checksums, "SETTLED", 60.0)
     assert reads(folder, facts_of(folder)) == 2
-    assert not (folder / MEMORY).exists()
+    assert not (folder / VERIFIED).exists()
 
 
 def test_a_clock_that_jumps_back_costs_time_and_nothing_else(folder, monkeypatch):
@@ -116,14 +104,14 @@ def test_a_clock_that_jumps_back_costs_time_and_nothing_else(folder, monkeypatch
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"a.bin": 3}', '{"a.bin": []}', "\0"])
 def test_a_damaged_memory_is_no_memory(folder, content):
-    (folder / MEMORY).write_text(content)
+    (folder / VERIFIED).write_text(content)
     assert reads(folder, facts_of(folder)) == 2
-    assert json.loads((folder / MEMORY).read_text()).keys() >= {"a.bin", "deep/b.bin"}
+    assert json.loads((folder / VERIFIED).read_text()).keys() >= {"a.bin", "deep/b.bin"}
 
 
 def test_a_planted_link_is_not_written_through(folder):
     (folder / "precious").write_text("precious")
-    (folder / MEMORY).symlink_to(folder / "precious")
+    (folder / VERIFIED).symlink_to(folder / "precious")
     assert reads(folder, facts_of(folder)) == 2
     assert (folder / "precious").read_text() == "precious"
 
@@ -135,16 +123,16 @@ def test_names_that_lead_out_of_the_folder_are_refused(folder, name):
     with pytest.raises(UserError, match="do not trust this folder"):
         inside(folder, name)
     if isinstance(name, str):
-        for function in (lost, lambda *arguments: verify(*arguments, "make it again")):
+        for function in (incomplete, lambda *arguments: verify(*arguments, "make it again")):
             with pytest.raises(UserError, match="do not trust this folder"):
                 function(folder, {name: [1, ""]})
 
 
-def test_lost_files_are_missing_or_of_another_size(folder):
+def test_incomplete_files_are_missing_or_of_another_size(folder):
     files = facts_of(folder)
-    assert lost(folder, files) == []
+    assert incomplete(folder, files) == []
     (folder / "a.bin").write_bytes(b"cantent")
-    assert lost(folder, files) == []  # of the same size: only reading tells
+    assert incomplete(folder, files) == []  # of the same size: only reading tells
     (folder / "a.bin").write_bytes(b"cut")
     (folder / "deep" / "b.bin").unlink()
-    assert lost(folder, files) == ["a.bin", "deep/b.bin"]
+    assert incomplete(folder, files) == ["a.bin", "deep/b.bin"]

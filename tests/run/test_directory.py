@@ -5,14 +5,10 @@ import pytest
 from solar_tf.config import SolarConfig
 from solar_tf.errors import UserError
 from solar_tf.run.checksums import file_facts
-from solar_tf.run.directory import (
-    FORMAT,
-    RunDirectory,
-    open_run,
-    read_config,
-    read_json,
-    write_json,
-)
+from solar_tf.run.directory import open_run
+from solar_tf.run.files import read_json, write_json
+from solar_tf.run.manifest import FORMAT
+from solar_tf.run.paths import RunDirectory
 
 
 @pytest.fixture
@@ -76,20 +72,16 @@ def test_dense_inputs_keep_their_width_and_others_are_hashed(run, kind, dim):
     assert open_run(run.root).input_dim == dim
 
 
-def test_a_stage_before_preprocess_is_told_to_run_it(tmp_path):
+def test_a_stage_before_preprocess_is_told_to_run_it(run, tmp_path):
     root = tmp_path / "run"
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(
+        UserError, match=f"^{root}: no run here .*: run preprocess.py --run {root}$"
+    ):
         open_run(root)
-    assert str(caught.value).startswith(f"{root}: no run here")
-    assert str(caught.value).endswith(f": run preprocess.py --run {root}")
     assert not root.exists()
-
-
-def test_a_run_is_incomplete_without_its_summary(run):
     run.summary.unlink()
     with pytest.raises(UserError, match=r"not complete: run preprocess\.py"):
         open_run(run.root)
-    assert read_config(run)["config"].num_chunks == 3
 
 
 def test_what_is_used_whole_is_verified_when_a_run_is_opened(run):

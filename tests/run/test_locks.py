@@ -1,4 +1,4 @@
-"""Claims: one holder, none of them dead."""
+"""Locks: one holder, never a dead one."""
 
 import signal
 import socket
@@ -8,77 +8,64 @@ from conftest import child
 
 from solar_tf.errors import UserError
 from solar_tf.run import locks
-from solar_tf.run.locks import claim, shares_locks
+from solar_tf.run.locks import shares_locks, try_lock
 
 HOLD = """
 import signal, sys
-from solar_tf.run.locks import claim
-with claim(sys.argv[1]) as free:
+from solar_tf.run.locks import try_lock
+with try_lock(sys.argv[1]) as free:
     assert free
     print("ready", flush=True)
     signal.pause()
 """
 
 
-def test_a_claim_is_held_by_one_process_and_free_at_once_when_that_is_killed(tmp_path):
+def is_free(path):
+    with try_lock(path) as free:
+        return free
+
+
+def test_a_lock_is_held_by_one_process_and_free_at_once_when_that_is_killed(tmp_path):
     path = tmp_path / "chunks" / "chunk_00.lock"
     with child(HOLD, path) as holder:
-        with claim(path) as free:
-            assert not free
-        with claim(path) as free:  # a failed try leaves the holder's claim alone
-            assert not free
+        assert not is_free(path)
+        assert not is_free(path)  # a failed try leaves the holder's lock alone
         holder.send_signal(signal.SIGKILL)
         holder.wait()
-        with claim(path) as free:
-            assert free
+        assert is_free(path)
 
 
-def test_a_claim_ends_with_its_block(tmp_path):
-    for _ in range(2):
-        with claim(tmp_path / "lock") as free:
-            assert free
-            with claim(tmp_path / "lock") as free_again:
-                assert not free_again
-    with pytest.raises(ValueError), claim(tmp_path / "lock"):
-        raise ValueError
-    with claim(tmp_path / "lock") as free:
-        assert free
-
-
-def test_a_holder_leaves_its_name_while_it_holds(tmp_path):
+def test_a_lock_ends_with_its_block(tmp_path):
     path = tmp_path / "lock"
-    with claim(path):
+    for _ in range(2):
+        with try_lock(path) as free:
+            assert free
+            assert not is_free(path)
+    with pytest.raises(ValueError), try_lock(path):
+        raise ValueError
+    assert is_free(path)
+
+
+@pytest.mark.parametrize("left", [b"", b"elsewhere 77\n", bytes(range(256)) * 100])
+def test_a_dead_holder_is_replaced_and_a_living_one_leaves_its_name(tmp_path, left):
+    """Also one on another machine, where locks are shared; also a lock file of nonsense."""
+    path = tmp_path / "lock"
+    path.write_bytes(left)
+    with try_lock(path) as free:
+        assert free
         assert path.read_text().split()[0] == socket.gethostname()
     assert path.read_text() == ""
-
-
-def test_a_dead_holder_on_another_machine_is_taken_over_where_locks_are_shared(tmp_path):
-    path = tmp_path / "lock"
-    path.write_text("elsewhere 77\n")
-    with claim(path) as free:
-        assert free
-        assert path.read_text().split()[0] == socket.gethostname()
 
 
 def test_where_locks_do_not_reach_other_machines_their_holders_are_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(locks, "shares_locks", lambda path: False)
     path = tmp_path / "lock"
     path.write_text("elsewhere 77\n")
-    with pytest.raises(
-        UserError, match=r"lock: process 77 on elsewhere .*delete the file if it is"
-    ):
-        claim(path).__enter__()
+    with pytest.raises(UserError, match=r"process 77 on elsewhere .*delete the file if it is"):
+        is_free(path)
     assert path.read_text() == "elsewhere 77\n"
     path.write_text(f"{socket.gethostname()} 77\n")  # here, the kernel knows that it is dead
-    with claim(path) as free:
-        assert free
-
-
-def test_a_lock_file_of_nonsense_is_taken_over(tmp_path):
-    path = tmp_path / "lock"
-    path.write_bytes(bytes(range(256)) * 100)
-    with claim(path) as free:
-        assert free
+    assert is_free(path)
 
 
 MOUNTS = """\

@@ -21,9 +21,15 @@ ARGUMENTS = {
 }
 
 
+NO_PATHS = {
+    *("name_of", "has", "incomplete", "stored", "count_bytes", "fetch", "small_files"),
+    *("publish", "drop", "refresh", "start", "require_same"),
+}
+
+
 def all_paths(run):
     for name, member in vars(RunDirectory).items():
-        if name.startswith("_"):
+        if name.startswith("_") or name in NO_PATHS:
             continue
         if isinstance(member, property):
             if isinstance(getattr(run, name), Path):  # not a tuple of paths

@@ -5,15 +5,14 @@ import subprocess
 import sys
 import termios
 import time
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
 from solar_tf.runtime.console import say, seconds, size, table
 
-ROOT = Path(__file__).parent.parent
 COUNT = """
 import time
 from solar_tf.runtime.console import progress, say
@@ -68,39 +67,30 @@ def test_a_row_of_another_length_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("function", "value", "text"),
     [
-        (0, "0.0 s"),
-        (0.26, "0.3 s"),
-        (9.94, "9.9 s"),
-        (9.96, "10 s"),
-        (48.4, "48 s"),
-        (59.7, "1 min 0 s"),
-        (370, "6 min 10 s"),
-        (3599.6, "1 h 0 min"),
-        (7500, "2 h 5 min"),
-        (200_000, "55 h 33 min"),
+        (seconds, 0, "0.0 s"),
+        (seconds, 0.26, "0.3 s"),
+        (seconds, 9.94, "9.9 s"),
+        (seconds, 9.96, "10 s"),
+        (seconds, 48.4, "48 s"),
+        (seconds, 59.7, "1 min 0 s"),
+        (seconds, 370, "6 min 10 s"),
+        (seconds, 3599.6, "1 h 0 min"),
+        (seconds, 7500, "2 h 5 min"),
+        (seconds, 200_000, "55 h 33 min"),
+        (size, 0, "0 B"),
+        (size, 999, "999 B"),
+        (size, 1000, "1 kB"),
+        (size, 1234, "1.23 kB"),
+        (size, 999_600, "1 MB"),
+        (size, 5_670_000, "5.67 MB"),
+        (size, 400e9, "400 GB"),
+        (size, 2e15, "2e+03 TB"),
     ],
 )
-def test_seconds_are_said_in_the_units_people_use(value, text):
-    assert seconds(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1 kB"),
-        (1234, "1.23 kB"),
-        (999_600, "1 MB"),
-        (5_670_000, "5.67 MB"),
-        (400e9, "400 GB"),
-        (2e15, "2e+03 TB"),
-    ],
-)
-def test_sizes_have_three_digits(value, text):
-    assert size(value) == text
+def test_durations_and_sizes_are_said_in_the_units_people_use(function, value, text):
+    assert function(value) == text
 
 
 def test_what_is_said_reaches_a_pipe_at_once(capfd):

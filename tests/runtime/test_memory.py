@@ -10,6 +10,13 @@ from conftest import ROOT
 from solar_tf.errors import UserError
 from solar_tf.runtime import memory
 
+
+def run_code(code, *arguments, check=True):
+    """A Python process that has ended."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=check, cwd=ROOT)
+
+
 GROWING = """
 import subprocess, sys
 from solar_tf.runtime.memory import tree_memory
@@ -28,10 +35,7 @@ print(tree_memory() - before)
 
 def test_memory_counts_this_process_and_those_below_it():
     # In a process of its own: this one's share of its libraries varies with who else uses them.
-    done = subprocess.run(
-        [sys.executable, "-c", GROWING], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    more, after = map(float, done.stdout.split())
+    more, after = map(float, run_code(GROWING).stdout.split())
     assert 195e6 < more < 260e6
     assert after < 50e6
 
@@ -53,17 +57,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def test_a_process_may_keep_the_pages_that_it_frees():
-    faults = {}
-    for what in ("give", "keep"):
-        done = subprocess.run(
-            [sys.executable, "-c", FREEING, what],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=ROOT,
-        )
-        faults[what] = int(done.stdout)
-    assert faults["keep"] < 50 < 1000 < faults["give"]
+    kept, given = (int(run_code(FREEING, what).stdout) for what in ("keep", "give"))
+    assert kept < 50 < 1000 < given
 
 
 def test_more_than_the_limit_ends_the_work_with_one_line():
@@ -110,8 +105,7 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 
 def run_watched(program, *flags):
     """Exit code, output and peak memory of a stage program, measured from inside."""
-    command = [sys.executable, "-c", WATCHED, ROOT / program / f"{program}.py", *map(str, flags)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
+    done = run_code(WATCHED, ROOT / program / f"{program}.py", *flags, check=False)
     peak = int(done.stdout.rpartition("peak ")[2]) if "peak " in done.stdout else 0
     return done, peak
 

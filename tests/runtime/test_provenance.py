@@ -2,13 +2,11 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from solar_tf.runtime import provenance
-
-ROOT = Path(__file__).parent.parent
 
 
 def test_the_machine_is_described():
@@ -28,10 +26,9 @@ def test_the_commit_is_that_of_the_checkout():
 def copy(tmp_path):
     """A repository with a copy of the module, not yet added to it."""
     git(tmp_path, "init", "-q")
-    package = tmp_path / "solar_tf"
-    package.mkdir()
-    for name in ("__init__.py", "provenance.py"):
-        shutil.copy(ROOT / "solar_tf" / name, package)
+    (tmp_path / "solar_tf" / "runtime").mkdir(parents=True)
+    for name in ("__init__.py", "runtime/__init__.py", "runtime/provenance.py"):
+        shutil.copy(ROOT / "solar_tf" / name, tmp_path / "solar_tf" / name)
     return tmp_path
 
 
@@ -50,7 +47,7 @@ def commit_of(folder):
         env=os.environ | {"PYTHONPATH": str(folder)},
     )  # fmt: skip
     commit, package = done.stdout.split()
-    assert package == str(folder / "solar_tf")
+    assert package == str(folder / "solar_tf" / "runtime")
     return commit
 
 

@@ -1,6 +1,7 @@
 import atexit
 import contextlib
 import itertools
+import math
 import multiprocessing
 import os
 import re
@@ -12,13 +13,14 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from solar_tf.errors import UserError
 from solar_tf.runtime.workers import TRIES, run_tasks, started_ahead
 
-ROOT = Path(__file__).parent.parent
-
 # Tasks, for workers to import.
+
+kept = ready = None
 
 
 def square_slowly(task):
@@ -34,6 +36,17 @@ def die_the_first_time(task):
     return task
 
 
+def outlive(task):
+    """Takes two seconds, in which the worker of another task dies; counts how often it began."""
+    if task.name == "long":
+        with open(task, "a") as file:
+            file.write("began\n")
+        time.sleep(2)
+        return task.read_text()
+    time.sleep(0.5)
+    return die_the_first_time(task).name
+
+
 def die_at_seven(task):
     if task == 7:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -46,18 +59,9 @@ def fail_at_three(task):
     return task
 
 
-def divide(task):
-    return 1 // task
-
-
 def keep(*values):
     global kept
     kept = (os.getpid(), *values)
-
-
-def look(task):
-    time.sleep(0.1)
-    return os.getpid(), kept
 
 
 def get_ready():
@@ -65,13 +69,13 @@ def get_ready():
     ready = True
 
 
-def refuse_to_get_ready():
-    raise UserError("no kernels: get some")
-
-
-def readiness(task):
+def look(task):
     time.sleep(0.1)
     return os.getpid(), ready, kept
+
+
+def refuse(*reason):
+    raise UserError(f"no {reason[0] if reason else 'kernels'}: get one")
 
 
 class Reluctant:
@@ -92,9 +96,9 @@ def get_ready_to_be_told_twice():
     time.sleep(60)
 
 
-def process_of(task):
-    time.sleep(0.1)
-    return os.getpid()
+def nap(task):
+    time.sleep(task)
+    return os.getpid(), task
 
 
 def large(task):
@@ -114,10 +118,6 @@ def lose(task):
     return lambda: task  # cannot be pickled
 
 
-def refuse(*reason):
-    raise UserError(f"no {reason[0]}: get one")
-
-
 class Unportable(Exception):
     def __init__(self, first, second):
         super().__init__(first)
@@ -125,16 +125,6 @@ class Unportable(Exception):
 
 def raise_unportable(task):
     raise Unportable(task, 2)
-
-
-def sleep(task):
-    time.sleep(task)
-    return task
-
-
-def sleep_and_tell(task):
-    time.sleep(task)
-    return os.getpid(), task
 
 
 def heavy_modules(task):
@@ -191,36 +181,24 @@ def test_workers_start_while_later_tasks_are_still_in_the_making():
 
 
 def test_a_long_task_holds_up_no_other():
-    """A free worker takes the next task, whoever would have been next in turn."""
-    results = run_tasks(sleep_and_tell, [5.0, 1.1, 1.1], 2)
+    """A free worker takes the next task, even if another would have been next in turn."""
+    results = run_tasks(nap, [5.0, 1.1, 1.1], 2)
     first, *others = [process for process, _ in results]
     assert first not in others
 
 
-def test_one_worker_is_this_process():
-    assert list(run_tasks(process_of, range(3), 1)) == [os.getpid()] * 3
-
-
-def test_several_workers_are_other_processes():
-    processes = set()
-    results = run_tasks(process_of, range(300), 2)
-    while len(processes) < 2:  # one may start much later than the other
-        processes.add(next(results))
-    processes.update(itertools.islice(results, 4))
-    results.close()
-    assert len(processes) == 2
-    assert os.getpid() not in processes
-
-
 @pytest.mark.parametrize("workers", [1, 2])
-def test_each_worker_is_initialized(workers):
+def test_each_worker_is_initialized_and_one_alone_is_this_process(workers):
     results = run_tasks(look, range(300), workers, keep, ("a", 2))
     processes = set()
-    while len(processes) < workers:
-        process, seen = next(results)
+    while len(processes) < workers:  # one may start much later than the other
+        process, _, seen = next(results)
         assert seen == (process, "a", 2)
         processes.add(process)
+    processes.update(process for process, *_ in itertools.islice(results, 4))
     results.close()
+    assert len(processes) == workers
+    assert (os.getpid() in processes) == (workers == 1)
 
 
 def test_workers_start_without_tensorflow():
@@ -231,7 +209,7 @@ def test_workers_started_ahead_get_ready_and_then_do_the_work():
     with started_ahead(2, get_ready):
         ahead = {child.pid for child in multiprocessing.active_children()}
         assert len(ahead) == 2
-        found = list(run_tasks(readiness, range(4), 2, keep, ("a",)))
+        found = list(run_tasks(look, range(4), 2, keep, ("a",)))
     assert {process for process, _, _ in found} <= ahead
     assert {(ready, kept[1:]) for _, ready, kept in found} == {(True, ("a",))}
 
@@ -261,15 +239,24 @@ def test_a_worker_told_to_end_at_a_bad_moment_ends_in_silence(prepare, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_failure_in_getting_ready_is_told():
-    with started_ahead(2, refuse_to_get_ready), pytest.raises(UserError, match="no kernels"):
+def test_the_true_error_of_a_start_arrives():
+    with started_ahead(2, refuse), pytest.raises(UserError, match="no kernels: get one"):
         list(run_tasks(square_slowly, range(4), 2))
+    with pytest.raises(UserError) as caught:
+        list(run_tasks(look, range(4), 2, refuse, ("GPU",)))
+    assert str(caught.value) == "no GPU: get one"
 
 
 def test_a_killed_worker_is_named_and_replaced_and_no_result_lost(tmp_path, capsys):
     tasks = [0, 1, tmp_path / "a", 3, 4, 5, tmp_path / "b", 7]
     assert list(run_tasks(die_the_first_time, tasks, 2)) == tasks
     assert capsys.readouterr().out.count("ended by SIGKILL, its task is done again") == 2
+
+
+def test_a_killed_worker_leaves_the_tasks_of_others_alone(tmp_path):
+    """A trainer that dies must not take hours of another trainer's work with it."""
+    tasks = [tmp_path / "long", tmp_path / "a"]
+    assert list(run_tasks(outlive, tasks, 2)) == ["began\n", "a"]
 
 
 def test_a_task_that_always_kills_its_worker_is_an_error_after_a_few_tries():
@@ -282,29 +269,26 @@ def test_a_task_that_always_kills_its_worker_is_an_error_after_a_few_tries():
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_error_of_a_task_arrives_unchanged_and_in_its_turn(workers):
+def test_an_error_arrives_unchanged_and_in_its_turn(workers):
     results = []
     with pytest.raises(UserError) as caught:
         results.extend(run_tasks(fail_at_three, itertools.count(), workers))
     assert str(caught.value) == "train.txt:3: no tab: write labels<TAB>text"
     assert results == [0, 1, 2]
-    with pytest.raises(ZeroDivisionError):
-        list(run_tasks(divide, [1, 0], workers))
 
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_an_error_of_the_task_generator_arrives_unchanged(workers):
     def tasks():
         yield 1
         raise UserError("train.txt: is empty")
 
     with pytest.raises(UserError, match=r"^train\.txt: is empty$"):
-        list(run_tasks(divide, tasks(), workers))
+        list(run_tasks(fail_at_three, tasks(), workers))
+    with pytest.raises(ValueError, match="math domain error"):
+        list(run_tasks(math.sqrt, [1, -1], workers))
 
 
 def test_an_early_end_leaves_no_processes():
-    results = run_tasks(process_of, itertools.count(), 2)
-    process = next(results)
+    results = run_tasks(nap, itertools.repeat(0.1), 2)
+    process, _ = next(results)
     assert is_alive(process)
     results.close()
     assert multiprocessing.active_children() == []
@@ -324,12 +308,6 @@ def test_a_worker_killed_in_the_middle_of_a_message_is_replaced(tmp_path):
     assert (tmp_path / "a").exists()
 
 
-def test_the_true_error_of_an_initializer_arrives():
-    with pytest.raises(UserError) as caught:
-        list(run_tasks(look, range(4), 2, refuse, ("GPU",)))
-    assert str(caught.value) == "no GPU: get one"
-
-
 def test_results_and_errors_that_cannot_be_sent_are_errors_with_their_traceback():
     with pytest.raises(Exception, match="pickle") as caught:
         list(run_tasks(lose, [1], 2))
@@ -339,25 +317,22 @@ def test_results_and_errors_that_cannot_be_sent_are_errors_with_their_traceback(
 
 
 def test_a_worker_that_hangs_is_named_and_left_alone(capsys):
-    assert list(run_tasks(sleep, [1.0, 0.0], 2, patience=0.3)) == [1.0, 0.0]
+    assert [task for _, task in run_tasks(nap, [1.0, 0.0], 2, patience=0.3)] == [1.0, 0.0]
     said = capsys.readouterr().out
     assert re.search(r"worker \d+ has been at one task for 0 minutes: if it hangs, kill it", said)
 
 
 SCRIPT = """
-import os, signal, sys, time
+import os, signal, sys
+from runtime.test_workers import nap
 from solar_tf.runtime.workers import run_tasks
-
-def process(task):
-    time.sleep(0.2)
-    return os.getpid()
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
-    results = run_tasks(process, range(1000), 2)
+    results = run_tasks(nap, [0.2] * 1000, 2)
     workers = set()
     while len(workers) < 2:
-        workers.add(next(results))
+        workers.add(next(results)[0])
     try:
         print(*workers, flush=True)
         list(results)
@@ -375,7 +350,7 @@ def parent(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
         start_new_session=True,
     ) as process:
         yield process

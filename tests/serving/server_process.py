@@ -3,9 +3,10 @@
 import contextlib
 import os
 import re
-import signal
 import subprocess
 import sys
+import threading
+import time
 
 import httpx
 from conftest import ROOT
@@ -24,10 +25,42 @@ class Running:
     def get(self, path, **parameters):
         return self.client.get(path, params=parameters or None)
 
-    def stop(self, number=signal.SIGTERM):
-        """Ask it to end; returns its exit code."""
-        self.process.send_signal(number)
-        return self.process.wait(60)
+    def search(self, q, **parameters):
+        """The answer to a text."""
+        answer = self.get("/search", q=q, **parameters)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["answers"][0]
+
+    def found(self, q, **parameters):
+        """The labels of the answer."""
+        return [label["label"] for label in self.search(q, **parameters)["labels"]]
+
+    @contextlib.contextmanager
+    def hammered(self, clients, ask):
+        """Clients that call `ask(their httpx client)` all the time; a list of its results."""
+        stop, outcomes = threading.Event(), []
+
+        def hammer():
+            with httpx.Client(base_url=self.url, timeout=60) as client:
+                while not stop.is_set():
+                    outcomes.append(ask(client))
+
+        threads = [threading.Thread(target=hammer) for _ in range(clients)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield outcomes
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 @contextlib.contextmanager

@@ -3,24 +3,19 @@
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
 from conftest import ROOT
 
 from serving.conftest import write_attributes
-from serving.server_process import AUTHORIZED, serving
-from serving.test_server import wait_for
+from serving.server_process import AUTHORIZED, serving, wait_for
 from solar_tf.retrieval.searcher import open_searcher
 
 ODD = 'kind="odd one"'
 
 
 def found(server, where, **parameters):
-    answer = server.get("/search", **{"q": "topic3 topic4", "k": 40, "m": "full"} | parameters,
-                        where=where)  # fmt: skip
-    assert answer.status_code == 200, answer.text
-    return [label["label"] for label in answer.json()["answers"][0]["labels"]]
+    return server.found(**{"q": "topic3 topic4", "k": 40, "m": "full"} | parameters, where=where)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +42,7 @@ def test_a_search_finds_the_best_of_those_that_meet_the_conditions(server, train
 def test_conditions_go_with_the_other_filters(server):
     options = {"allow": [3, 4, 5, 7], "deny": [5], "m": "full", "k": 9}
     assert {*found(server, ODD, **options)} == {3, 7}
-    (answer,) = server.get("/search", q="topic3", m="full", where=ODD).json()["answers"]
-    scores = [label["score"] for label in answer["labels"]]
+    scores = [label["score"] for label in server.search("topic3", m="full", where=ODD)["labels"]]
     best = found(server, ODD, q="topic3", threshold=scores[1] + 1e-3, min_chunks=3)
     assert best == [3] and scores[1] < scores[0]
 
@@ -56,10 +50,9 @@ def test_conditions_go_with_the_other_filters(server):
 def test_an_explanation_counts_those_that_the_conditions_let_pass(server):
     for m, least in (("full", 20), (2, 1)):
         options = {"q": "topic3 topic4", "m": m, "explain": True}
-        (answer,) = server.get("/search", where=ODD, **options).json()["answers"]
-        (of_all,) = server.get("/search", **options).json()["answers"]
-        assert least <= answer["candidates"] <= min(20, of_all["candidates"] - 1)
-        for label in answer["labels"]:
+        answer, of_all = server.search(where=ODD, **options), server.search(**options)
+        assert least <= answer["candidates"] <= min(20, of_all["candidates"] - 1) < 40
+        for label in answer["labels"] + of_all["labels"]:
             score = sum(chunk["weight"] for chunk in label["chunks"])
             assert score == pytest.approx(label["score"])
 
@@ -97,15 +90,13 @@ def test_labels_tell_their_attributes_and_the_server_what_there_is(server):
     assert (note["labels"], note["distinct"]) == (1, 1)
     whole = {"kind": "odd one", "number": 3, "note": "a note"}
     assert server.get("/labels/3").json()["attributes"] == whole
-    (answer,) = server.get("/search", q="topic3", k=1).json()["answers"]
-    assert answer["labels"][0]["attributes"] == whole
+    assert server.search("topic3", k=1)["labels"][0]["attributes"] == whole
 
 
 def test_a_server_without_attributes_says_so(copied_run):
     with serving(copied_run) as server:
         assert server.get("/attributes").json() == {"attributes": []}
-        (answer,) = server.get("/search", q="topic3").json()["answers"]
-        assert "attributes" not in answer["labels"][0]
+        assert "attributes" not in server.search("topic3")["labels"][0]
         answer = server.get("/search", q="topic3", where="kind=even")
         assert answer.status_code == 422
         assert "labels have no attributes" in answer.json()["error"]["message"]
@@ -116,15 +107,11 @@ def add(server, **body):
 
 
 def test_new_labels_carry_attributes_and_the_searches_beside_go_on(run_with_attributes):
-    with serving(run_with_attributes) as server:
-        stop, outcomes = threading.Event(), []
+    def ask(client):
+        few = {"q": "topic3", "m": "full", "where": "number<5"}
+        return len(client.get("/search", params=few).json()["answers"][0]["labels"])
 
-        def hammer():
-            while not stop.is_set():
-                outcomes.append(len(found(server, "number<5")))
-
-        client = threading.Thread(target=hammer)
-        client.start()
+    with serving(run_with_attributes) as server, server.hammered(1, ask) as outcomes:
         new = {"kind": "odd one", "number": 41, "note": "new"}
         titles = ["topic3 topic4 anew", "topic3 again"]
         answer = add(server, titles=titles, attributes=[new, {}])
@@ -140,14 +127,12 @@ def test_new_labels_carry_attributes_and_the_searches_beside_go_on(run_with_attr
         assert server.get("/labels/40").json()["attributes"] == new
         assert found(server, "number>39") == [40] and found(server, "note=new") == [40]
         assert {*found(server, 'kind=""', k=50)} == {41, 42}
-        stop.set()
-        client.join()
-        assert outcomes and {*outcomes} == {5}
         (kind, *_) = server.get("/attributes").json()["attributes"]
         assert kind["labels"] == 41
         server.client.delete("/labels?label=40", headers=AUTHORIZED)
         assert server.get("/attributes").json()["attributes"][0]["labels"] == 40
         assert found(server, "number>39") == []
+    assert outcomes and {*outcomes} == {5}
 
 
 def test_a_reload_reads_the_attributes_again_and_refuses_what_does_not_fit(

@@ -5,8 +5,6 @@ import threading
 import time
 from dataclasses import dataclass
 
-import pytest
-
 from solar_tf.serving.batching import Batcher
 from solar_tf.serving.counters import Counters
 from solar_tf.serving.refusals import Refusal
@@ -55,9 +53,10 @@ def test_queries_that_arrive_while_others_are_in_work_are_answered_together():
         first = asyncio.create_task(batcher.ask(["first"], 1, "a"))
         await asyncio.sleep(0.01)
         rest = [asyncio.create_task(batcher.ask([f"q{i}"], i, "a")) for i in range(1, 21)]
-        return [answer for task in (first, *rest) for answer, _ in await task]
+        return [outcome for task in (first, *rest) for outcome in await task]
 
-    answers = run(search, work)
+    answers, times = zip(*run(search, work), strict=True)
+    assert [spent["batch"] for spent in times] == [1] + [20] * 20
     assert [(answer.text, answer.k) for answer in answers] == [
         ("first", 1),
         *((f"q{i}", i) for i in range(1, 21)),
@@ -123,11 +122,3 @@ def test_a_query_alone_does_not_wait_for_the_window():
         return [(await batcher.ask(["x"], 1, "a"))[0][1]["waited"] for _ in range(5)]
 
     assert min(run(Search(), work, window=0.5)) < 0.4
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_times_tell_the_size_of_the_batch(count):
-    async def work(batcher):
-        return await batcher.ask(["x"] * count, 1, "a")
-
-    assert [times["batch"] for _, times in run(Search(), work)] == [count] * count

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from solar_tf import catalogue
+from solar_tf.retrieval.options import SearchOptions as Options
 from solar_tf.retrieval.searcher import open_searcher
-from solar_tf.serving.engine import Engine, Options
+from solar_tf.serving.engine import Engine
 from solar_tf.serving.refusals import Refusal
 
 
@@ -25,9 +26,9 @@ def labels_of(answer):
 def test_it_answers_as_the_search_does(trained, options):
     engine, searcher = Engine(trained.paths.root), open_searcher(trained.paths.root)
     texts = ["topic3 topic4", "topic7", "xyzzy"]
-    choices = {name: value for name, value in vars(options).items() if name != "explain"}
-    for answer, text in zip(engine.search(texts, 5, options), texts, strict=True):
-        hits = searcher.search_batch(texts, 5, **choices)[texts.index(text)]
+    choices = vars(options) | {"k": 5}
+    found = searcher.search_batch(texts, **choices)
+    for answer, text, hits in zip(engine.search(texts, 5, options), texts, found, strict=True):
         assert labels_of(answer) == [(hit.label, hit.title, hit.score) for hit in hits]
         assert answer.query == text
 

@@ -5,13 +5,12 @@ import os
 import shutil
 import signal
 import socket
-import threading
 import time
 
 import httpx
 import pytest
 
-from serving.server_process import AUTHORIZED, serving
+from serving.server_process import AUTHORIZED, serving, wait_for
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -38,26 +37,18 @@ def test_a_request_in_work_is_answered_before_the_end(trained, number):
         assert server.process.wait(30) == 0
 
 
-def hammer(url, stop, codes):
-    with httpx.Client(base_url=url, timeout=60) as client:
-        while not stop.is_set():
-            answer = client.get("/search", params={"q": "topic3 topic4", "m": 7})
-            codes.append((answer.status_code, len(answer.json()["answers"][0]["labels"])))
-
-
 def test_a_new_run_is_taken_up_without_a_dropped_request(trained, tmp_path):
     link, newer = tmp_path / "current", tmp_path / "newer"
     older = shutil.copytree(trained.paths.root, tmp_path / "older")
     shutil.copytree(trained.paths.root, newer)
     link.symlink_to(older)
-    with serving(link) as server:
+
+    def ask(client):
+        answer = client.get("/search", params={"q": "topic3 topic4", "m": 7})
+        return answer.status_code, len(answer.json()["answers"][0]["labels"])
+
+    with serving(link) as server, server.hammered(4, ask) as codes:
         assert server.get("/run").json()["run"] == "older"
-        stop, codes = threading.Event(), []
-        clients = [
-            threading.Thread(target=hammer, args=(server.url, stop, codes)) for _ in range(4)
-        ]
-        for client in clients:
-            client.start()
         wait_for(lambda: len(codes) > 10)
         (tmp_path / "next").symlink_to(newer)
         os.replace(tmp_path / "next", link)
@@ -67,17 +58,7 @@ def test_a_new_run_is_taken_up_without_a_dropped_request(trained, tmp_path):
         assert answer.status_code == 200 and answer.json()["generation"] >= 3
         before = len(codes)
         wait_for(lambda: len(codes) > before + 10)
-        stop.set()
-        for client in clients:
-            client.join()
     assert {*codes} == {(200, 10)}
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_a_run_that_cannot_be_opened_leaves_the_old_one_in_service(copied_run):
@@ -97,8 +78,7 @@ def test_labels_changed_by_another_process_are_served(copied_run):
     with serving(copied_run) as server:
         catalogue.add_labels(copied_run, ["topic8 topic9 elsewhere"])
         wait_for(lambda: server.get("/run").json()["labels"] == 41)
-        found = server.get("/search", q="topic8 topic9", m=7).json()["answers"][0]["labels"]
-        assert 40 in [label["label"] for label in found]
+        assert 40 in server.found("topic8 topic9", m=7)
 
 
 def test_damage_shows_in_health_and_ends_the_answers(copied_run):

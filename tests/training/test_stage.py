@@ -14,7 +14,7 @@ from conftest import copy_run, open_titles, run_python, small_config, stage, sta
 
 from solar_tf.errors import UserError
 from solar_tf.preprocessing.stage import preprocess
-from solar_tf.run.directory import claim
+from solar_tf.run.locks import try_lock
 from solar_tf.run.records import BUCKETS, IDS, VALUES, write_records
 from solar_tf.run.weights import read_state
 from solar_tf.runtime.devices import cpu_has_bfloat16
@@ -158,7 +158,7 @@ def test_a_chunk_that_another_trainer_holds_is_left_to_it_or_waited_for(
 ):
     run = copy_run(preprocessed, tmp_path)
     with contextlib.ExitStack() as holder:
-        holder.enter_context(claim(run.paths.chunk_claim(0)))
+        holder.enter_context(try_lock(run.paths.chunk_lock(0)))
         train(tmp_path, chunks=[0, 2])
         assert run.trained_chunks() == [2]
         with pytest.raises(UserError, match="another trainer holds 1 of these chunks"):
@@ -237,7 +237,7 @@ def test_inputs_that_are_no_numbers_are_blamed(preprocessed, tmp_path):
 def test_what_a_trainer_leaves_when_killed_at_its_last_step_is_cleared(trained, tmp_path):
     run = copy_run(trained, tmp_path)
     run.paths.checkpoint(1, 77).mkdir(parents=True)
-    with claim(run.paths.chunk_claim(1)):
+    with try_lock(run.paths.chunk_lock(1)):
         train(tmp_path)
         assert run.paths.training(1).exists()  # somebody is at it
     train(tmp_path)

@@ -8,28 +8,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solar_tf.analysis.results import top_buckets
 from solar_tf.retrieval import metrics, ranking
-from solar_tf.retrieval.truth import removed_labels, true_labels
-from solar_tf.run.directory import read_arrays
-from solar_tf.run.index import load_index
-from solar_tf.runtime.ragged import row_splits
+from solar_tf.retrieval.label_table import LabelTable
+from solar_tf.retrieval.options import SearchOptions
+from solar_tf.run.changes import read_delta
+from solar_tf.runtime.ragged import take_rows
 
 MOST_QUERIES = 2000
-TOP_LABELS = 100
 SEED = 0
 
 
 @dataclass(frozen=True)
 class TopBuckets:
-    """What a sample of queries found: everything that ranking takes."""
+    """The top buckets of a sample of queries, with all that ranking them needs."""
 
     queries: np.ndarray  # [Q] rows of the test split
     buckets: np.ndarray  # [Q, K, m]
     values: np.ndarray  # [Q, K, m]
-    offsets: np.ndarray  # [K, B + 1]
-    labels: np.ndarray  # [K, N]
+    labels: LabelTable
     truth: tuple  # splits [Q + 1], labels
-    removed: tuple  # splits [Q + 1], labels that are not evaluated
+    filtered: tuple  # splits [Q + 1], labels that are not evaluated
 
 
 def load_top_buckets(run, most_queries=MOST_QUERIES):
@@ -43,51 +42,41 @@ def load_top_buckets(run, most_queries=MOST_QUERIES):
     queries = np.sort(generator.choice(num_queries, size, replace=False))
     parts = [_read_chunk(run, chunk, queries) for chunk in chunks]
     m = min(buckets.shape[1] for buckets, _ in parts)
-    sizes = run.config.num_buckets, run.dataset["num_labels"]
-    indexes = [load_index(run.paths.index(chunk), *sizes) for chunk in chunks]
     return TopBuckets(
         queries,
         np.stack([buckets[:, :m] for buckets, _ in parts], axis=1),
         np.stack([values[:, :m] for _, values in parts], axis=1),
-        np.stack([index.offsets for index in indexes]),
-        np.stack([index.labels for index in indexes]),
-        csr_rows(*true_labels(run), queries),
-        csr_rows(*removed_labels(run), queries),
+        LabelTable.load(run, chunks, read_delta(run)),
+        _rows(*metrics.true_labels(run), queries),
+        _rows(*metrics.filtered_labels(run), queries),
     )
 
 
 def _read_chunk(run, chunk, queries):
-    blocks, block = [], 0
-    while (path := run.paths.topm(block, chunk)).exists():
-        blocks.append(read_arrays(path, "infer.py"))
-        block += 1
+    blocks = list(top_buckets(run, chunk))
     return tuple(
-        np.concatenate([b[name] for b in blocks])[queries] for name in ("buckets", "values")
+        np.concatenate([block[name] for block in blocks])[queries] for name in ("buckets", "values")
     )
 
 
-def csr_rows(splits, values, rows):
-    """Some rows of CSR arrays: splits [n + 1], values."""
-    counts = np.diff(splits)[rows]
-    places = np.repeat(splits[:-1][rows], counts) + _within(counts)
-    return row_splits(counts), values[places]
-
-
-def _within(counts):
-    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+def _rows(splits, labels, queries):
+    splits, places = take_rows(splits, queries)
+    return splits, labels[places]
 
 
 def rank(top, m, num_chunks, score):
     """Metrics of the sample with the first chunks and m buckets of each; candidates [Q]."""
-    kept = slice(0, num_chunks)
-    weights = ranking.score_weights(top.values[:, kept, :m], score)
-    k = min(TOP_LABELS + int(np.diff(top.removed[0]).max(initial=0)), top.labels.shape[1])
-    ids, scores, candidates = ranking.rank(
-        top.buckets[:, kept, :m], weights, top.offsets[kept], top.labels[kept], k
+    first = slice(0, num_chunks)
+    labels = LabelTable(top.labels.offsets[first], top.labels.labels[first], top.labels.allowed)
+    spare = int(np.diff(top.filtered[0]).max(initial=0))
+    options = SearchOptions(min(metrics.RECALL_AT + spare, labels.num_labels), m, score)
+    weights = ranking.score_weights(top.values[:, first, :m], score)
+    ids, scores, candidates = labels.rank(
+        top.buckets[:, first, :m], weights, options.k, labels.filter(options)
     )
-    if len(top.removed[1]):
-        ids, scores = metrics.filter_pairs(ids, scores, *top.removed)
-    return metrics.evaluate(ids[:, :TOP_LABELS], *top.truth), candidates
+    if spare:
+        ids, scores = metrics.filter_pairs(ids, scores, *top.filtered)
+    return metrics.evaluate(ids[:, : metrics.RECALL_AT], *top.truth), candidates
 
 
 def steps(most):
@@ -96,7 +85,7 @@ def steps(most):
     return [value for value in values if value < most] + [most]
 
 
-def measure(top, progress=lambda: None):
+def measure(top):
     """Rows of metrics by m (with all chunks) and by K (with all buckets), for both scores."""
     _, num_chunks, m = top.buckets.shape
     powers = sorted({min(2**p, num_chunks) for p in range(num_chunks.bit_length() + 1)})
@@ -109,5 +98,4 @@ def measure(top, progress=lambda: None):
                          "candidates": float(counts.mean()), **found})  # fmt: skip
             if axis == "m":
                 candidates[kept] = counts
-        progress()
     return rows, candidates

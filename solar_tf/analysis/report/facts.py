@@ -1,37 +1,37 @@
-"""Everything that a report shows of a run, as plain numbers: what is not there yet is None."""
+"""Everything that a report shows of a run, as plain numbers; None for what is not there yet."""
 
-import dataclasses
+import math
 
 import numpy as np
 
 from solar_tf.analysis import geometry
 from solar_tf.analysis.report import curves, samples
-from solar_tf.analysis.report.results import (
+from solar_tf.analysis.results import (
     baseline_results,
     best_shortlist,
-    chunk_subsets,
     predictions,
     solar_results,
 )
+from solar_tf.analysis.tail import by_labels
 from solar_tf.retrieval import metrics
+from solar_tf.retrieval.metrics import true_labels
 from solar_tf.retrieval.ranking import SCORES
-from solar_tf.retrieval.truth import true_labels
-from solar_tf.run.directory import read_config, read_json
+from solar_tf.run.files import read_json
+from solar_tf.run.manifest import read_config
 from solar_tf.run.weights import read_state
 from solar_tf.runtime.console import progress
 from solar_tf.runtime.provenance import machine
-from solar_tf.runtime.ragged import row_numbers
 
-PAIRS = 200_000  # of labels whose vectors are compared
+PAIRS = 200_000  # pairs of labels whose vectors are compared
 SHOWN_RANKS = 10  # predictions whose scores are looked at
 FOUND_AT = 10  # k of the accuracy by label frequency
-FREQUENCY_EDGES = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 10**9)
+FREQUENCY_EDGES = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, math.inf)
 SCORE_BINS = 30
-EACH_KIND = 3  # sample queries of each half
+EACH_HALF = 3  # sample queries of each half
 
 
 def gather(run, source=None):
-    """The facts of a run (a rundir.Run); `source` has the texts of its test queries."""
+    """The facts of a run (a run.directory.Run); `source` has the texts of its test queries."""
     with progress(5, "report", "part") as bar:
         results = solar_results(run)
         rows = [*results, *baseline_results(run)]
@@ -39,12 +39,11 @@ def gather(run, source=None):
             "root": str(run.paths.root),
             "dataset": run.dataset,
             "rows": {split: counts["rows"] for split, counts in run.summary.items()},
-            "config": config_rows(run.config),
+            "config": run.config,
             "num_chunks": run.config.num_chunks,
             "num_buckets": run.config.num_buckets,
             "trained": run.trained_chunks(),
             "results": rows,
-            "subsets": {count: solar_results(run, count) for count in chunk_subsets(run)},
             "history": training_history(run),
             "made_with": _made_with(run),
             "provenance": (read_json(run.paths.provenance) or {}).get("parts", {}),
@@ -60,23 +59,9 @@ def gather(run, source=None):
         facts["frequency"] = accuracy_by_frequency(run, ids) if ids else None
         facts["scores"] = _scores(run, results)
         bar.update()
-        facts |= _samples(run, ids, source)
+        facts["samples"] = samples.draw(run, ids, EACH_HALF, source, top=5)
         bar.update()
     return facts
-
-
-def config_rows(config):
-    """name, value, default, source and meaning of every hyper-parameter."""
-    return [
-        {
-            "name": field.name,
-            "value": getattr(config, field.name),
-            "default": field.default,
-            "source": field.metadata["source"],
-            "help": field.metadata["help"],
-        }
-        for field in dataclasses.fields(config)
-    ]
 
 
 def training_history(run):
@@ -94,7 +79,7 @@ def _made_with(run):
 
 
 def _compared(rows):
-    """Those whose predictions are looked at: SOLAR with its largest m, and the baselines."""
+    """The models whose predictions are examined: SOLAR with its largest m, and the baselines."""
     shortlists = [best_shortlist(rows, score) for score in SCORES]
     return [*filter(None, shortlists), *(row for row in rows if not row.is_solar)]
 
@@ -121,34 +106,22 @@ def _shares(counts):
 
 
 def accuracy_by_frequency(run, ids_by_model, k=FOUND_AT):
-    """Of the true labels with so many training rows: the share among the k first predictions."""
+    """The share of true labels among the first k predictions, by their number of training rows."""
     counts = np.load(run.paths.label_counts, allow_pickle=False)
-    splits, labels = true_labels(run)
-    queries = row_numbers(splits)
-    bins = np.searchsorted(FREQUENCY_EDGES, counts[labels], side="right") - 1
-    pairs = np.bincount(bins, minlength=len(FREQUENCY_EDGES) - 1)
-    truth = (queries.astype(np.int64) << 32) + labels
+    truth = true_labels(run)
+    groups = np.searchsorted(FREQUENCY_EDGES, counts, side="right") - 1
+    pairs = np.bincount(groups[truth[1]])
+    used = np.flatnonzero(pairs)
     shares = {}
     for model, ids in ids_by_model.items():
-        rows = np.arange(len(ids), dtype=np.int64)[:, None] << 32
-        found = np.isin(truth, rows + ids[:, :k])
-        hits = np.bincount(bins, found, minlength=len(pairs))
-        shares[model] = [
-            float(100 * h / n) if n else None for h, n in zip(hits, pairs, strict=True)
-        ]
-    used = [i for i, count in enumerate(pairs) if count]
+        rows = by_labels(ids, *truth, groups, recall_at=k)
+        shares[model] = [rows[group][f"R@{k}"] for group in used]
     return {
         "k": k,
-        "bins": [_bin_name(*FREQUENCY_EDGES[i : i + 2]) for i in used],
-        "pairs": [int(pairs[i]) for i in used],
-        "shares": {model: [values[i] for i in used] for model, values in shares.items()},
+        "bins": [geometry.span(*FREQUENCY_EDGES[i : i + 2]) for i in used],
+        "pairs": pairs[used].tolist(),
+        "shares": shares,
     }
-
-
-def _bin_name(low, high):
-    if high == FREQUENCY_EDGES[-1]:
-        return f"{low:,}+"
-    return f"{low:,}" if high == low + 1 else f"{low:,}-{high - 1:,}"
 
 
 def _scores(run, results):
@@ -174,17 +147,3 @@ def _scores(run, results):
                       for h, n in zip(hits, totals, strict=True)],
         }  # fmt: skip
     return found
-
-
-def _samples(run, ids, source):
-    frequencies = samples.query_frequencies(run) if ids else None
-    if frequencies is None:
-        return {"samples": [], "halves": {}, "texts": None}
-    chosen = samples.pick(frequencies, EACH_KIND)
-    source = source or samples.source_of(run)
-    texts = samples.query_texts(source, [row for _, row in chosen]) if source else None
-    return {
-        "samples": samples.describe(run, chosen, ids, texts, top=5),
-        "halves": {name: samples.precision_by_half(run, i, frequencies) for name, i in ids.items()},
-        "texts": bool(texts),
-    }

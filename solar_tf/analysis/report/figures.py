@@ -1,32 +1,30 @@
-"""The charts of a run's page, and the tables of their numbers."""
+"""The charts of a run's page."""
 
 import itertools
 
-from solar_tf.analysis.report.svg import Chart, number
-from solar_tf.analysis.tables import Table
+from solar_tf.analysis import geometry
+from solar_tf.analysis.charts import Chart
 
-PROBABILITY, EVIDENCE = 0, 1  # colours, the same on the whole page
+SCORE_COLOURS = {"probability": 0, "evidence": 1}  # the same on the whole page
 LEAST = 4.0  # points that an axis of percentages spans
-SCORE_COLOURS = {"probability": PROBABILITY, "evidence": EVIDENCE}
 
 
 def model_colours(names):
     """A colour for every model: SOLAR's two scores have theirs."""
-    others = [name for name in names if not name.startswith("SOLAR")]
+    others = (name for name in names if not name.startswith("SOLAR"))
     colours = {name: 2 + i for i, name in enumerate(others)}
-    return {name: colours.get(name, EVIDENCE if "evidence" in name else PROBABILITY)
-            for name in names}  # fmt: skip
+    return {name: colours.get(name, int("evidence" in name)) for name in names}
 
 
 def _against_precision(results, value, label, metric, settings=True):
     chart = Chart(label, metric, x_log=True, y_least=LEAST)
     colours = model_colours([result.name for result in results])
-    for score in SCORE_COLOURS:
+    for score, colour in SCORE_COLOURS.items():
         rows = sorted((r for r in results if r.is_solar and r.score == score), key=value)
         labels = [f"{r.setting}, {score}" if settings else f"SOLAR, {score}" for r in rows]
         xs, ys = [value(r) for r in rows], [r.metrics[metric] for r in rows]
-        chart.line("", xs, ys, SCORE_COLOURS[score], dots=False)
-        chart.points(f"SOLAR, {score}", xs, ys, SCORE_COLOURS[score], labels)
+        chart.line("", xs, ys, colour, dots=False)
+        chart.points(f"SOLAR, {score}", xs, ys, colour, labels)
     for r in results:
         if not r.is_solar:
             chart.points(r.name, [value(r)], [r.metrics[metric]], colours[r.name], [r.name])
@@ -39,53 +37,32 @@ def time_against_precision(results, metric="P@5"):
 
 def training_against_precision(results, metric="P@5"):
     """SOLAR's settings share one training: the best of each score stands for them."""
-    best = {}
-    for r in results:
-        key = (r.method, r.score)
-        if key not in best or r.metrics[metric] > best[key].metrics[metric]:
-            best[key] = r
-    rows = list(best.values())
+    by_precision = sorted(results, key=lambda r: r.metrics[metric])
+    best = {(r.method, r.score): r for r in by_precision}
+    rows = [r for r in results if r in best.values()]
     label = "seconds of training"
     return _against_precision(rows, lambda r: r.training_seconds, label, metric, settings=False)
 
 
 def curve(rows, axis, metric):
     """A metric against m or K, for both scores."""
-    column, label = {"m": ("m", "m"), "K": ("num_chunks", "K")}[axis]
+    column = {"m": "m", "K": "num_chunks"}[axis]
     rows = [row for row in rows if row["axis"] == axis]
-    values = sorted({row[column] for row in rows})
-    ticks = [(v, f"{v:,}") for v in values]
-    chart = Chart(label, metric, x_log=True, y_least=LEAST, x_ticks=ticks)
-    cells = [[f"{v:,}"] for v in values]
+    ticks = [(value, f"{value:,}") for value in sorted({row[column] for row in rows})]
+    chart = Chart(axis, metric, x_log=True, y_least=LEAST, x_ticks=ticks)
     for score, colour in SCORE_COLOURS.items():
-        found = {row[column]: row[metric] for row in rows if row["score"] == score}
-        chart.line(score, values, [found[v] for v in values], colour)
-        for cell, v in zip(cells, values, strict=True):
-            cell.append(f"{found[v]:.2f}")
-    return chart, Table(metric, [label, *SCORE_COLOURS], cells)
+        found = sorted((row[column], row[metric]) for row in rows if row["score"] == score)
+        chart.line(score, *zip(*found, strict=True), colour)
+    return chart
 
 
-def training_curves(history):
-    return _by_epoch(history, "loss", "loss", "{:.2f}")
-
-
-def training_speed(history):
-    return _by_epoch(history, "rows_per_second", "rows a second", "{:,.0f}")
-
-
-def _by_epoch(history, field, label, form):
+def by_epoch(history, field, label):
+    """A line for every chunk."""
     chart = Chart("epoch", label)
-    few = len(history) <= 8
     for i, (chunk, epochs) in enumerate(history.items()):
         xs, ys = [e["epoch"] + 1 for e in epochs], [e[field] for e in epochs]
-        chart.line(f"chunk {chunk}" if few else "", xs, ys, i, dots=few and len(epochs) < 20)
-    longest = max(history.values(), key=len)
-    cells = [
-        [str(i + 1), *(form.format(epochs[i][field]) if i < len(epochs) else "-"
-                       for epochs in history.values())]
-        for i in range(len(longest))
-    ]  # fmt: skip
-    return chart, Table(label, ["epoch", *(f"chunk {c}" for c in history)], cells)
+        chart.line(f"chunk {chunk}", xs, ys, i, dots=len(history) <= 8 and len(epochs) < 20)
+    return chart
 
 
 def _middles(edges):
@@ -97,8 +74,7 @@ def candidates(found):
     for i, row in enumerate(found):
         width = row["edges"][1] - row["edges"][0]
         chart.bars(f"m={row['m']}", _middles(row["edges"]), row["share"], (0, 2, 3)[i % 3], width)
-    cells = [[f"m={r['m']}", number(r["min"]), number(r["mean"]), number(r["max"])] for r in found]
-    return chart, Table("candidates", ["", "fewest", "mean", "most"], cells)
+    return chart
 
 
 def scores(found):
@@ -106,57 +82,42 @@ def scores(found):
     xs = _middles(found["edges"])
     chart.area("misses", xs, found["misses"], 7)
     chart.area("hits", xs, found["hits"], 2)
-    cells = [
-        [number(x), *(f"{value:.2f}" for value in pair)]
-        for x, *pair in zip(xs, found["hits"], found["misses"], strict=True)
-    ]
-    return chart, Table("scores", ["score", "% of hits", "% of misses"], cells)
+    return chart
 
 
 def trust(found):
     chart = Chart("score, % of the best", "% correct")
     for score, row in found.items():
-        xs = [100 * x / row["edges"][-1] for x in _middles(row["edges"])]
+        bins = len(row["right"])
+        xs = [100 * (i + 0.5) / bins for i in range(bins)]
         chart.line(score, xs, row["right"], SCORE_COLOURS[score])
     return chart
 
 
 def frequency(found):
-    places = list(range(len(found["bins"])))
-    chart = Chart(
-        "training queries of the label",
-        f"% found at {found['k']}",
-        x_ticks=list(zip(places, found["bins"], strict=True)),
-    )
+    chart = _by_frequency(found, f"% found at {found['k']}")
     colours = model_colours(found["shares"])
     for model, shares in found["shares"].items():
-        chart.line(model, places, shares, colours[model])
-    cells = [
-        [name, f"{pairs:,}", *(f"{shares[i]:.2f}" for shares in found["shares"].values())]
-        for i, (name, pairs) in enumerate(zip(found["bins"], found["pairs"], strict=True))
-    ]
-    return chart, Table("by frequency", ["training queries", "pairs", *found["shares"]], cells)
-
-
-def frequency_volume(found):
-    places = list(range(len(found["bins"])))
-    ticks = list(zip(places, found["bins"], strict=True))
-    chart = Chart("training queries of the label", "true labels", x_ticks=ticks)
-    chart.bars("", places, found["pairs"], 7)
+        chart.line(model, range(len(shares)), shares, colours[model])
     return chart
 
 
-def load(found):
-    histogram = found["histogram"]
+def frequency_volume(found):
+    chart = _by_frequency(found, "true labels")
+    chart.bars("true labels", range(len(found["pairs"])), found["pairs"], 7)
+    return chart
+
+
+def _by_frequency(found, label):
+    return Chart("training queries of the label", label, x_ticks=list(enumerate(found["bins"])))
+
+
+def load(histogram):
+    names, measured, binomial = zip(*geometry.bins(histogram), strict=True)
     edges = histogram["edges"]
     middles = [x - 0.5 for x in _middles(edges)]
-    chart = Chart("labels in a bucket", "buckets")
-    chart.bars("measured", middles, histogram["measured"], 0, edges[1] - edges[0])
-    chart.line("binomial", middles, histogram["binomial"], 1)
-    cells = [
-        [f"{low:,}" if high == low + 1 else f"{low:,}-{high - 1:,}", f"{a:,}", f"{b:,.1f}"]
-        for low, high, a, b in zip(
-            edges, edges[1:], histogram["measured"], histogram["binomial"], strict=False
-        )
-    ]
-    return chart, Table("load", ["labels", "buckets", "binomial"], cells)
+    ticks = list(zip(middles, names, strict=True))
+    chart = Chart("labels in a bucket", "buckets", x_ticks=ticks)
+    chart.bars("measured", middles, measured, 0, edges[1] - edges[0])
+    chart.line("binomial", middles, binomial, 1)
+    return chart

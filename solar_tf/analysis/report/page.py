@@ -1,37 +1,18 @@
-"""The page around the sections: one file, no script, light and dark, phone and desktop."""
+"""The page around the sections: one file without scripts, for light and dark screens."""
 
 import html
 
-LIGHT = [
-    "#2563a8",
-    "#d9541e",
-    "#2b8a57",
-    "#8b4bb0",
-    "#a8780c",
-    "#c23b63",
-    "#0f8b96",
-    "#6b6f76",
-    "#6f7a12",
-    "#7d4a33",
-]
-DARK = [
-    "#6fb1f5",
-    "#ff9466",
-    "#63cf94",
-    "#c99bea",
-    "#e3b84d",
-    "#ff86a8",
-    "#4fd0da",
-    "#a7abb3",
-    "#c3cf62",
-    "#d9a58c",
-]
+from solar_tf.analysis.charts import COLOURS
 
 STYLE = """
 :root{color-scheme:light dark;--paper:#fcfcfa;--card:#fff;--ink:#1d2126;--soft:#626a73;
---line:#e3e4e0;--good:#1c7a45;--bad:#b3352b;--mark:#eef3fa;LIGHT}
+--line:#e3e4e0;--good:#1c7a45;--mark:#eef3fa;
+--c0:#2563a8;--c1:#d9541e;--c2:#2b8a57;--c3:#8b4bb0;--c4:#a8780c;
+--c5:#c23b63;--c6:#0f8b96;--c7:#6b6f76;--c8:#6f7a12;--c9:#7d4a33}
 @media(prefers-color-scheme:dark){:root{--paper:#14171b;--card:#1b1f25;--ink:#e6e8ea;--soft:#9aa3ad;
---line:#2d333b;--good:#62cf90;--bad:#ff8a7d;--mark:#212b38;DARK}}
+--line:#2d333b;--good:#62cf90;--mark:#212b38;
+--c0:#6fb1f5;--c1:#ff9466;--c2:#63cf94;--c3:#c99bea;--c4:#e3b84d;
+--c5:#ff86a8;--c6:#4fd0da;--c7:#a7abb3;--c8:#c3cf62;--c9:#d9a58c}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);
 font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",sans-serif}
@@ -53,13 +34,7 @@ figure{margin:0;background:var(--card);border:1px solid var(--line);border-radiu
 padding:14px 14px 10px;min-width:0}
 figcaption{font-size:.84rem;margin:2px 0 8px}
 svg{width:100%;height:auto;display:block;overflow:visible}
-svg text{fill:var(--soft);font-size:10.5px;font-family:inherit}svg .mid{text-anchor:middle}
-svg .end{text-anchor:end}svg .name{fill:var(--ink);font-size:11px}
-svg .rule{stroke:var(--line);fill:none}svg .axis{stroke:var(--soft);fill:none}
-svg .line{fill:none;stroke:currentColor;stroke-width:1.8;stroke-linejoin:round}
-svg .area{fill:currentColor;opacity:.28;stroke:currentColor}svg .dashed{stroke-dasharray:5 4}
-svg .points{fill:currentColor;stroke:var(--card);stroke-width:1}
-svg .bars{fill:currentColor;opacity:.62}svg text.label{fill:currentColor;font-size:10px}
+svg text{font-size:10.5px;font-family:inherit}
 .legend{display:flex;flex-wrap:wrap;gap:2px 14px;font-size:.8rem;margin:2px 0 6px}
 .legend i{display:inline-block;width:16px;border-top:3px solid currentColor;margin-right:5px;
 vertical-align:middle}.legend i.dashed{border-top-style:dashed}
@@ -70,30 +45,19 @@ th,td{padding:5px 10px;border-bottom:1px solid var(--line);text-align:left;verti
 white-space:nowrap}.w{white-space:normal;min-width:9em}
 th{font-weight:600;color:var(--soft)}.n{text-align:right}
 tbody tr:hover{background:var(--mark)}td:first-child{font-weight:550}
-tr.quoted td{color:var(--soft);font-weight:400}
 .sample{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:13px 15px}
 .sample q{font-size:1.02rem;font-weight:600}.sample ol{margin:4px 0 10px;padding-left:24px;
 font-size:.88rem}.sample h3{font-size:.85rem;margin-top:10px;color:var(--soft)}
 .right::marker{color:var(--good)}.right{color:var(--good)}.wrong{color:var(--ink)}
 .tag{font-size:.74rem;border:1px solid var(--line);border-radius:9px;padding:1px 8px;
-color:var(--soft);margin-right:6px}.matches{color:var(--good)}.differs{color:var(--bad)}
+color:var(--soft);margin-right:6px}
 footer{max-width:1180px;margin:50px auto 30px;padding:0 20px;font-size:.82rem;color:var(--soft)}
-pre{overflow-x:auto;font-size:.82rem;background:var(--card);border:1px solid var(--line);
-border-radius:8px;padding:10px 13px}
 @media(max-width:520px){body{font-size:15px}h1{font-size:1.4rem}th,td{padding:4px 7px}
 main,header,nav,footer{padding-left:14px;padding-right:14px}figure{padding:11px 9px 8px}
-svg text{font-size:12.5px}svg .name{font-size:13px}svg text.label{font-size:11.5px}
+svg text{font-size:12.5px}
 .cards{grid-template-columns:repeat(2,1fr)}}
 @media print{nav{display:none}figure,.sample{break-inside:avoid}}
-"""
-
-
-def _style():
-    """The style sheet, on few lines, with its two palettes."""
-    text = STYLE
-    for name, colours in (("LIGHT", LIGHT), ("DARK", DARK)):
-        text = text.replace(name, ";".join(f"--c{i}:{c}" for i, c in enumerate(colours)))
-    return text + "".join(f".c{i}{{color:var(--c{i})}}" for i in range(len(LIGHT)))
+""" + "".join(f".c{i}{{color:var(--c{i})}}" for i in range(COLOURS))
 
 
 def page(title, subtitle, sections, footer):
@@ -109,7 +73,7 @@ def page(title, subtitle, sections, footer):
     return (
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width,initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{_style()}</style></head>\n<body>"
+        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n<body>"
         f"<header><h1>{html.escape(title)}</h1><p class=soft>{html.escape(subtitle)}</p></header>"
         f"<nav>{links}</nav>\n<main>{body}</main>\n"
         f"<footer>{html.escape(footer)}</footer></body></html>\n"
@@ -133,6 +97,11 @@ def grid(*parts):
 
 def paragraph(text, kind=""):
     return f'<p class="{kind}">{html.escape(text)}</p>' if kind else f"<p>{html.escape(text)}</p>"
+
+
+def titled(*tables):
+    """Tables below their titles."""
+    return "".join(f"<h3>{html.escape(table.title)}</h3>{table.html()}" for table in tables)
 
 
 def cards(pairs):

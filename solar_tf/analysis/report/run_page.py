@@ -7,7 +7,7 @@ from solar_tf.analysis.report.page import page
 from solar_tf.analysis.report.sections import build
 from solar_tf.datasets.formats import open_source
 from solar_tf.errors import UserError
-from solar_tf.run.directory import atomic_write
+from solar_tf.run.files import atomic_write
 
 
 def write_report(run, path=None, source=None):

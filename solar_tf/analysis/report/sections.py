@@ -1,12 +1,15 @@
 """The sections of a run's page, each from the facts of `facts.gather`."""
 
+import dataclasses
 import html
 
+from solar_tf.analysis import geometry as measured
+from solar_tf.analysis.charts import number
 from solar_tf.analysis.report import figures
-from solar_tf.analysis.report.page import cards, figure, grid, paragraph
-from solar_tf.analysis.report.results import best_shortlist
-from solar_tf.analysis.report.svg import number
+from solar_tf.analysis.report.page import cards, figure, grid, paragraph, titled
+from solar_tf.analysis.results import best_shortlist
 from solar_tf.analysis.tables import Table
+from solar_tf.analysis.tail import halves_table
 from solar_tf.runtime import console
 
 COLUMNS = ("P@1", "P@3", "P@5", "P@10", "RP@5", "RP@10", "R@100", "nDCG@5", "PSP@5")
@@ -96,8 +99,8 @@ def precision(facts):
             ("m", "Buckets kept of each chunk (§3.3), all chunks."),
             ("K", "The first chunks only; nothing is retrained."),
         ):
-            chart, numbers = figures.curve(facts["curves"], axis, metric)
-            parts.append(figure(f"{metric} against {axis}", text, chart, numbers))
+            chart = figures.curve(facts["curves"], axis, metric)
+            parts.append(figure(f"{metric} against {axis}", text, chart, chart.numbers()))
     return paragraph(
         f"{facts['curve_queries']:,} test queries, ranked anew from the top buckets that infer.py "
         "left. With one chunk, all labels of a bucket have the same score."
@@ -107,83 +110,92 @@ def precision(facts):
 def training(facts):
     if not facts["history"]:
         return ""
-    chart, numbers = figures.training_curves(facts["history"])
-    speed, speeds = figures.training_speed(facts["history"])
+    loss = figures.by_epoch(facts["history"], "loss", "loss")
+    speed = figures.by_epoch(facts["history"], "rows_per_second", "rows a second")
     return grid(
         figure(
             "Loss of every chunk",
             "Binary cross entropy, summed over the buckets, mean of an epoch (§3.2). Chunks never "
             "communicate: that their curves lie together is the balance of the hashes.",
-            chart,
-            numbers,
+            loss,
+            loss.numbers(),
         ),
-        figure("Speed", "Training rows a second, by epoch.", speed, speeds),
+        figure(
+            "Speed", "Training rows a second, by epoch.", speed, speed.numbers("{:,.0f}".format)
+        ),
     )
 
 
 def retrieval(facts):
     parts = []
     if facts["candidates"]:
-        chart, numbers = figures.candidates(facts["candidates"])
+        chart = figures.candidates(facts["candidates"])
+        cells = [
+            [f"m={row['m']}", *(number(row[name]) for name in ("min", "mean", "max"))]
+            for row in facts["candidates"]
+        ]
+        numbers = Table("candidates", ["", "fewest", "mean", "most"], cells)
         text = (
             "Distinct labels that a query looks up and scores (§3.3). The narrower, the more alike "
             f"the times of queries are. {facts['curve_queries']:,} test queries."
         )
         parts.append(figure("Candidates per query", text, chart, numbers))
     for score, found in (facts["scores"] or {}).items():
-        chart, numbers = figures.scores(found)
+        chart = figures.scores(found)
         text = (
             f"The first ten predictions of every test query at {found['setting']}: scores of those "
             "that are true labels and of those that are not."
         )
-        parts.append(figure(f"Scores of hits and misses: {score}", text, chart, numbers))
+        title = f"Scores of hits and misses: {score}"
+        parts.append(figure(title, text, chart, chart.numbers()))
     if facts["scores"]:
         chart = figures.trust(facts["scores"])
         text = "Share of correct ones among predictions with such a score, from zero to the best."
-        parts.append(figure("What a score is worth", text, chart))
+        parts.append(figure("What a score is worth", text, chart, chart.numbers()))
     return grid(*parts) if parts else ""
 
 
 def labels(facts):
     if not facts["frequency"]:
         return ""
-    chart, numbers = figures.frequency(facts["frequency"])
+    found = figures.frequency(facts["frequency"])
     volume = figures.frequency_volume(facts["frequency"])
     k = facts["frequency"]["k"]
     return grid(
         figure(
             "Accuracy by label frequency",
-            f"Of the true labels with so many training queries: the share among the first {k} "
-            "predictions.",
-            chart,
-            numbers,
+            f"Share of true labels among the first {k} predictions, by the label's number of "
+            "training queries.",
+            found,
+            found.numbers(),
         ),
-        figure("How many there are", "True labels of test queries, by frequency.", volume),
+        figure(
+            "How many there are",
+            "True labels of test queries, by frequency.",
+            volume,
+            volume.numbers("{:,}".format),
+        ),
     )
 
 
 def queries(facts):
-    if not facts["samples"]:
+    drawn = facts["samples"]
+    if not drawn:
         return ""
     intro = (
         "Drawn at random, with a fixed seed, from the frequent and from the infrequent half of the "
         "test queries: by the summed frequency of their words, as in appendix D of the paper."
     )
-    if not facts["texts"]:
+    if not drawn.have_texts:
         intro += " Their texts are not at hand: shown are their known words, the rarest first."
-    rows = [
-        [model, *(f"{found[kind][metric]:.2f}" for kind in found for metric in found[kind])]
-        for model, found in facts["halves"].items()
-    ]
-    header = ["model", "frequent: P@1", "P@4", "infrequent: P@1", "P@4"]
-    halves = Table("All test queries, by half", header, rows).html()
-    return paragraph(intro) + halves + grid(*map(sample, facts["samples"]))
+    halves = halves_table("All test queries, by half", drawn.halves).html()
+    return paragraph(intro) + halves + grid(*map(sample, drawn.queries))
 
 
 def sample(query):
     """A query with the predictions of every model; hits are marked by colour and by a sign."""
     parts = [
-        f"<div class=sample><span class=tag>{query.kind}</span><q>{html.escape(query.text)}</q>",
+        f"<div class=sample><span class=tag>{query.half}</span><q>{html.escape(query.text)}</q>",
     ]
     for model, predictions in query.predictions.items():
         hits = sum(correct for _, correct in predictions)
@@ -200,45 +212,22 @@ def sample(query):
 
 
 def geometry(facts):
-    found = facts["geometry"]
-    overlap, memory = found["overlap"], found["memory"]
-    dense = memory["dense_bytes_per_label"]
-    chart, numbers = figures.load(found["load"])
-    each = memory["index_bytes_per_label"]
-    rows = [
-        ("mean dot product of two label vectors", number(overlap["measured_mean"]),
-         f"{overlap['expected_mean']:.3g} = K/B"),
-        ("buckets: fewest, most labels", "{min:.0f}, {max:.0f}".format(**found["load"]["measured"]),
-         "{min:.0f}, {max:.0f} (binomial)".format(**found["load"]["binomial"])),
-        ("standard deviation of the load", f"{found['load']['measured']['std']:.2f}",
-         f"{found['load']['binomial']['std']:.2f} (binomial)"),
-        ("bytes of a label in the indexes", f"{each:,.1f}",
-         f"{memory['paper_bytes_per_label']:,} = 4K"),
-        (f"times smaller than a dense vector, d={memory['dense_dim']:,}", f"{dense / each:,.1f}",
-         "-"),
-    ]  # fmt: skip
-    work = [
-        [f"m={row['m']}", *(number(row[name]) for name in
-         ("worst_candidates", "candidates", "formula_operations", "measured_operations",
-          "dense_operations"))]
-        for row in found["queries"]
-    ]  # fmt: skip
-    header = ["", "KmN/B", "candidates", "operations (§3.3)", "measured", "dense, d=mK"]
-    tables = Table("Geometry", ["", "measured", "expected"], rows).html()
-    tables += Table("Work of a query", header, work).html()
+    chart = figures.load(facts["geometry"]["load"]["histogram"])
     text = (
         "Labels get a random bucket in each chunk (§3.1): the load of the buckets is binomial, "
         "nearly equal but not equal."
     )
-    shown = figure("Load of the buckets, all chunks", text, chart, numbers)
-    return grid(shown, f"<div>{tables}</div>")
+    *tables, work = measured.tables(facts["geometry"])
+    shown = figure("Load of the buckets, all chunks", text, chart, chart.numbers(number))
+    return grid(shown, f"<div>{titled(*tables)}</div>") + titled(work)
 
 
 def setup(facts):
     config = [
-        [row["name"], str(row["value"]), str(row["default"]), row["source"], row["help"]]
-        for row in facts["config"]
-    ]
+        [field.name, str(getattr(facts["config"], field.name)), str(field.default),
+         field.metadata["source"], field.metadata["help"]]
+        for field in dataclasses.fields(facts["config"])
+    ]  # fmt: skip
     header = ["hyper-parameter", "value", "paper's books, or default", "source", "meaning"]
     on = facts["machine"]
     places = [

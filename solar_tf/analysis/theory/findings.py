@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from solar_tf.analysis.report.page import figure, grid, page, paragraph
-from solar_tf.analysis.report.svg import Chart, number
+from solar_tf.analysis.charts import Chart, number
+from solar_tf.analysis.report.page import figure, grid, page, paragraph, titled
 from solar_tf.analysis.tables import Table
 from solar_tf.analysis.theory import lemma, orthogonality, work
 from solar_tf.runtime.console import progress, size
@@ -246,9 +246,8 @@ def as_page(findings):
     sections = []
     for f in findings:
         text = paragraph(f"The paper: {f.claim}", "soft") + paragraph(f"Here: {f.answer}")
-        tables = "".join(f"<h3>{t.title}</h3>{t.html()}" for t in f.tables)
         charts = grid(*(figure(*chart) for chart in f.charts)) if f.charts else ""
-        sections.append((f.key, f.title, text + charts + tables))
+        sections.append((f.key, f.title, text + charts + titled(*f.tables)))
     footer = f"Made by solar theory on {on['date']}, commit {on['commit'] or 'unknown'}."
     return page("SOLAR's theory, by numbers", "Claims of the paper and checks.", sections, footer)
 

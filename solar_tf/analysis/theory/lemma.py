@@ -62,7 +62,7 @@ def deferred(n=64, queries=32, seed=0):
 
 
 def counterexample(n=64, queries=32, seed=0):
-    """No f at all will do for sum u_i^2 v_i^2: with Hadamard's basis all labels score the same.
+    """For sum u_i^2 v_i^2 no f works: with Hadamard's basis, all labels score the same.
 
     f_L is the standard basis, R Hadamard's, both orthonormal: S(f(x), R(y)) = |f(x)|^2 / n for
     every label y, whatever f is, where S(f_I(x), f_L(y)) differs from label to label.

@@ -1,7 +1,7 @@
 """Random label vectors (§3.1): how orthogonal they are, and what tells labels apart.
 
 A label vector has K ones among D = BK places, one in each chunk. Vectors come from the hash that
-`preprocess.py` uses, so these figures are of the real codes, not of an idealised model.
+`preprocess.py` uses: these are the figures of real codes, not of an idealised model.
 """
 
 import math
@@ -22,13 +22,13 @@ def overlap(num_labels, num_chunks, num_buckets, seed=0):
     """Dot products of label vectors: the mean of all pairs, exactly, beside K/B (§3.1, eq. 1)."""
     buckets = codes(num_labels, num_chunks, num_buckets)
     pairs = math.comb(num_labels, 2)
-    # Two labels meet in a bucket: its size over two, for every bucket. No pair is looked at.
+    # A bucket of n labels has n over 2 pairs that meet: no pair need be looked at.
     meetings = sum(
         int((sizes * (sizes - 1) // 2).sum())
         for sizes in (np.bincount(row, minlength=num_buckets).astype(np.int64) for row in buckets)
     )
     expected = num_chunks / num_buckets
-    deviation = math.sqrt(expected * (1 - 1 / num_buckets) / pairs)  # hashes are pairwise free
+    deviation = math.sqrt(expected * (1 - 1 / num_buckets) / pairs)  # hashes are independent
     chosen = np.random.default_rng(seed).choice(num_labels, min(SAMPLE, num_labels), replace=False)
     squares, most = [], 0
     for label in chosen:

@@ -9,6 +9,7 @@ from solar_tf.analysis.geometry import operations
 from solar_tf.config import SolarConfig
 from solar_tf.preprocessing.hashing import label_buckets
 from solar_tf.retrieval import ranking
+from solar_tf.retrieval.label_table import LabelTable
 from solar_tf.run.index import build_index
 from solar_tf.run.weights import count_parameters
 
@@ -18,7 +19,7 @@ REPEATS = 5
 
 
 def best_seconds(function):
-    """The shortest of some calls after the first: other work on the machine only adds."""
+    """The shortest of some calls, not counting the first: other work only adds time."""
     function()
     times = []
     for _ in range(REPEATS):
@@ -31,19 +32,15 @@ def best_seconds(function):
 def query_work(num_labels, num_chunks, num_buckets, m, seed=0):
     """One core: seconds of SOLAR's selection and ranking, and of a dense product with d = mK."""
     generator = np.random.default_rng(seed)
-    indexes = [
-        build_index(label_buckets(num_labels, k, num_buckets), num_buckets)
-        for k in range(num_chunks)
-    ]
-    offsets = np.stack([index.offsets for index in indexes])
-    labels = np.stack([index.labels for index in indexes])
+    hashed = (label_buckets(num_labels, k, num_buckets) for k in range(num_chunks))
+    labels = LabelTable.stack((build_index(row, num_buckets) for row in hashed), num_chunks)
     shape = QUERIES * num_chunks, num_buckets
     probabilities = generator.random(shape, np.float32) ** 8  # few are large, as in a forward pass
     found = ranking.top_buckets(probabilities, m)
     buckets, values = (part.reshape(QUERIES, num_chunks, m) for part in found)
-    candidates = ranking.rank(buckets, values, offsets, labels, TOP)[2]
+    candidates = labels.rank(buckets, values, TOP)[2]
     select = best_seconds(lambda: ranking.top_buckets(probabilities, m))
-    rank = best_seconds(lambda: ranking.rank(buckets, values, offsets, labels, TOP))
+    rank = best_seconds(lambda: labels.rank(buckets, values, TOP))
     dense = dense_seconds(num_labels, m * num_chunks, generator)
     measured = {"postings": num_chunks * m * num_labels / num_buckets,
                 "candidates": float(candidates.mean())}  # fmt: skip
@@ -65,7 +62,7 @@ def query_work(num_labels, num_chunks, num_buckets, m, seed=0):
 
 
 def dense_seconds(num_labels, dim, generator):
-    """Of a query: the product with all label vectors in a batch, and the best five, one core."""
+    """Seconds a query on one core: a batch's product with all label vectors, and the best five."""
     vectors = generator.random((dim, num_labels), np.float32)
     queries = generator.random((QUERIES, dim), np.float32)
 

@@ -51,12 +51,12 @@ def _add_up(table, label_buckets, low, sums):
 
 
 @compiled
-def _within(limits, scores, chunks, low, passed):
-    """Which labels of a block are within the limits, and how many; no branches."""
-    allowed, min_chunks, least = limits
+def _filter(label_filter, scores, chunks, low, passed):
+    """Which labels of a block pass the filter, and how many; no branches."""
+    allowed, min_chunks, threshold = label_filter
     count = 0
     for i in range(min(len(passed), len(allowed) - low)):
-        passed[i] = allowed[low + i] & (scores[i] >= least) & (chunks[i] >= min_chunks)
+        passed[i] = allowed[low + i] & (scores[i] >= threshold) & (chunks[i] >= min_chunks)
         count += passed[i]
     return count
 
@@ -70,9 +70,9 @@ def full_block(cache_size=CACHE_SIZE):
 
 
 @compiled
-def full_keys(weights, label_buckets, limits, block, keys, candidates):
+def full_keys(weights, label_buckets, label_filter, block, keys, candidates):
     """SOLAR-full (§3.3): weights [Q, K, B], label_buckets [K, N] -> keys uint64 [Q, k], zeros
-    before, and candidates int64 [Q], the labels within the limits.
+    before, and candidates int64 [Q], the labels that pass the filter.
 
     Loading weights at random takes most of the time, so LANES queries go together and
     share the loads; their sums for a block of labels stay in cache from chunk to chunk.
@@ -85,9 +85,9 @@ def full_keys(weights, label_buckets, limits, block, keys, candidates):
     table = np.zeros((num_chunks, num_buckets, LANES), np.float32)
     scores = np.empty(block * LANES, np.float32)
     candidates[:] = num_labels
-    if limits is not None:
+    if label_filter is not None:
         # Chunks are counted as scores are summed: 1 for every positive weight.
-        ones = np.zeros_like(table) if limits[1] > 0 else table
+        ones = np.zeros_like(table) if label_filter[1] > 0 else table
         chunks = np.zeros(block * LANES, np.float32)
         passed = np.empty(block, np.bool_)
     for first in range(0, num_queries, LANES):
@@ -95,23 +95,23 @@ def full_keys(weights, label_buckets, limits, block, keys, candidates):
         counts[:], bounds[:] = 0, 0
         for lane in range(lanes):
             table[:, :, lane] = weights[first + lane]
-        if limits is not None:
+        if label_filter is not None:
             candidates[first : first + lanes] = 0
-            if limits[1] > 0:
+            if label_filter[1] > 0:
                 ones[:] = np.sign(table)
         for low in range(0, num_labels, block):
             _add_up(table, label_buckets, low, scores)
-            if limits is not None and limits[1] > 0:
+            if label_filter is not None and label_filter[1] > 0:
                 _add_up(ones, label_buckets, low, chunks)
             for lane in range(lanes):
-                if limits is not None:
-                    good = _within(limits, scores[lane::LANES], chunks[lane::LANES], low, passed)
-                    candidates[first + lane] += good
+                if label_filter is not None:
+                    sums, counted = scores[lane::LANES], chunks[lane::LANES]
+                    candidates[first + lane] += _filter(label_filter, sums, counted, low, passed)
                 count, bound = counts[lane], bounds[lane]
                 for i in range(min(block, num_labels - low)):
                     bits = bits_of(scores[i * LANES + lane])
                     if bits >= bound:
-                        if limits is not None and not passed[i]:
+                        if label_filter is not None and not passed[i]:
                             continue
                         best[lane, count] = key_of(bits, low + i)
                         count += 1

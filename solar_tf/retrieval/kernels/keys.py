@@ -5,11 +5,11 @@ the complement of an int32 id. Such keys order as integers exactly as the projec
 ranks, higher score first and then the lower id, and the key 0 is worse than any
 label: it decodes to the padding, id -1 and score 0.
 
-The kernels `full` and `shortlist` take `limits`: None, or what a label must satisfy, a tuple of
+`full` and `shortlist` take a `label_filter`: None, or what a label must satisfy, a tuple:
     allowed    bool [N]   whether it may be found at all
     min_chunks int        in how many chunks a bucket of positive weight must hold it
-    least      float32    its score, at the least
-None is a type of its own, for which numba compiles the loops without the tests.
+    threshold  float32    its least score
+None is a type of its own: numba compiles loops for it that test nothing.
 
 Nothing here imports TensorFlow: spawned workers load this module and must start fast.
 """

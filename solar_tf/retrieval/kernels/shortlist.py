@@ -1,10 +1,11 @@
 """The compiled ranking of the labels in the top buckets (§3.3), by exact float32 sums.
 
-A sum in an array of all N labels would miss the cache at every hit. Buckets hold their labels in
-ascending order, so the hits are gone through a part of the labels at a time, whose sums fit a
-large L2 cache, and added up in the order of the chunks. Weights are not negative, so that a sum
-only rises: labels are noted when theirs passes a bound that k others reach, and no other is looked
-at again. Limits are another matter: who is within them shows when all is added up.
+Sums in an array of all N labels would miss the cache at every hit. Buckets hold their labels in
+ascending order, so the kernel takes a part of the labels at a time, whose sums fit a large L2
+cache, and adds up its hits in the order of the chunks. Weights are not negative, so a sum only
+rises: a label is noted when its sum passes a bound that k others reach, and no other is looked at
+again. With a filter, a label's eligibility is known only after all hits are summed: the hits are
+gone through a second time.
 """
 
 import numpy as np
@@ -48,19 +49,19 @@ def _prefetch(typing_context, array, index):
 
 
 @compiled
-def _certain_score(weights, starts, ends, labels, limits, k):
+def _certain_score(weights, starts, ends, labels, label_filter, k):
     """A score that k labels reach for certain: the buckets of one chunk share no label."""
     certain = np.float32(0)
-    if limits is not None and limits[1] > 1:
-        return certain  # who is found in a second chunk is not known yet
+    if label_filter is not None and label_filter[1] > 1:
+        return certain  # which labels a second chunk holds is not known yet
     for chunk in range(weights.shape[0]):
         covered, seen, least = 0, 0, np.float32(np.inf)
         for j in range(weights.shape[1]):
-            if limits is None:
+            if label_filter is None:
                 covered += ends[chunk, j] - starts[chunk, j]
             else:
                 for i in range(starts[chunk, j], ends[chunk, j]):
-                    covered += limits[0][labels[chunk, i]]
+                    covered += label_filter[0][labels[chunk, i]]
                 seen += ends[chunk, j] - starts[chunk, j]
             least = min(least, weights[chunk, j])
             if covered >= k:
@@ -73,9 +74,9 @@ def _certain_score(weights, starts, ends, labels, limits, k):
 
 @compiled
 def _fetch_bucket(row, starts, j, lines):
-    """Buckets lie far apart, and waiting for each would take most of the time.
+    """Prefetch a bucket: they lie far apart, and waiting for each would take most of the time.
 
-    The same number of cache lines of each: the end of a loop is foretold only if it is regular.
+    The same number of cache lines of each: a constant trip count keeps branch prediction accurate.
     """
     if j < len(starts):
         for line in range(lines):
@@ -84,13 +85,14 @@ def _fetch_bucket(row, starts, j, lines):
 
 @compiled
 def _add_hits(
-    labels, weights, starts, ends, stops, low, limits, bound, lines, scores, chunks, risen
+    labels, weights, starts, ends, stops, low, label_filter, bound, lines, scores, chunks, risen
 ):
     """Add up the weights of the hits among the labels from `low` on, as many as `scores` has.
 
-    `stops` [K, m] becomes where the buckets leave them. Without limits, returns how many labels
-    were hit, and how many places it left in `risen`: those whose sum has bits from `bound` on,
-    each once. With limits that ask for it, `chunks` counts the weights over 0 of each label.
+    `stops` [K, m] becomes the end of these labels in each bucket. Without a filter, returns how
+    many labels were hit, and how many places it left in `risen`: those whose sum has bits from
+    `bound` on, each once. If the filter has a `min_chunks`, `chunks` counts each label's weights
+    over 0.
     """
     bits = scores.view(np.int32)
     num_chunks, m = starts.shape
@@ -107,12 +109,12 @@ def _add_hits(
                 before = bits[place]
                 score = scores[place] + weight
                 scores[place] = score
-                if limits is None:
+                if label_filter is None:
                     found += before < 0
                     if bits_of(score) >= bound and before < bound:
                         risen[count] = place
                         count += 1
-                elif limits[1] > 0:
+                elif label_filter[1] > 0:
                     chunks[place] += weight > 0
                 at += ONE
             stops[chunk, j] = at
@@ -149,13 +151,15 @@ def _clear_hits(labels, starts, stops, low, lines, scores):
 
 
 @compiled
-def _take_limited(labels, starts, stops, low, limits, lines, scores, chunks, best, count, bound, k):
-    """Go through the same hits again and keep the labels within the limits and the bound.
+def _take_filtered(
+    labels, starts, stops, low, label_filter, lines, scores, chunks, best, count, bound, k
+):
+    """Go through the same hits again and keep the labels that pass the filter and the bound.
 
-    Leaves `scores` and `chunks` empty. Returns the number of labels within the limits, and
+    Leaves `scores` and `chunks` empty. Returns the number of labels that pass the filter, and
     count and bound as they are now.
     """
-    allowed, min_chunks, least = limits
+    allowed, min_chunks, threshold = label_filter
     bits = scores.view(np.int32)
     num_chunks, m = starts.shape
     found = 0
@@ -167,9 +171,9 @@ def _take_limited(labels, starts, stops, low, limits, lines, scores, chunks, bes
                 place = np.uint64(row[at] - low)
                 score = bits[place]
                 bits[place] = EMPTY
-                good = score >= 0  # not so at the label's second hit
-                # Without branches, which could not be foretold.
-                good &= (score >= bits_of(least)) & allowed[row[at]]
+                good = score >= 0  # false at the label's second hit
+                # No branches: they could not be predicted.
+                good &= (score >= bits_of(threshold)) & allowed[row[at]]
                 good &= chunks[place] >= min_chunks
                 chunks[place] = 0
                 found += good
@@ -182,12 +186,12 @@ def _take_limited(labels, starts, stops, low, limits, lines, scores, chunks, bes
 
 
 @compiled
-def rank_keys(buckets, weights, offsets, labels, limits, part, sparse, keys, candidates):
+def rank_keys(buckets, weights, offsets, labels, label_filter, part, sparse, keys, candidates):
     """The k best labels in the hit buckets (§3.3), by exact float32 sums in chunk order.
 
     buckets, weights [Q, K, m], offsets [K, B+1], labels [K, N] -> keys uint64 [Q, k], zeros
-    before, and candidates int64 [Q], the labels found within the limits. Sums are made of `part`
-    labels at a time, and cleared by the hits where there are `sparse` labels or more for each.
+    before, and candidates int64 [Q], the labels found that pass the filter. Sums are made of `part`
+    labels at a time, and cleared hit by hit where there are at least `sparse` labels a hit.
     """
     num_queries, num_chunks, m = buckets.shape
     num_labels, k = labels.shape[1], keys.shape[1]
@@ -197,8 +201,8 @@ def rank_keys(buckets, weights, offsets, labels, limits, part, sparse, keys, can
     part = max(1, min(part, num_labels))
     num_parts = (num_labels + part - 1) // part
     scores = np.full(part, -0.0, np.float32)
-    chunks = np.zeros(part if limits is not None else 0, np.int32)
-    risen = np.empty(part if limits is None else 0, np.int32)
+    chunks = np.zeros(part if label_filter is not None else 0, np.int32)
+    risen = np.empty(part if label_filter is None else 0, np.int32)
     best = new_best(k)
     for q in range(num_queries):
         for chunk in range(num_chunks):
@@ -206,7 +210,7 @@ def rank_keys(buckets, weights, offsets, labels, limits, part, sparse, keys, can
                 bucket = buckets[q, chunk, j]
                 starts[chunk, j] = offsets[chunk, bucket]
                 ends[chunk, j] = offsets[chunk, bucket + 1]
-        bound = bits_of(_certain_score(weights[q], starts, ends, labels, limits, k))
+        bound = bits_of(_certain_score(weights[q], starts, ends, labels, label_filter, k))
         num_hits = (ends - starts).sum()
         usual = num_hits // max(1, num_chunks * m * num_parts)  # hits of a bucket in a part
         lines = min(MOST_LINES, usual // LABELS_PER_LINE + 2)
@@ -220,16 +224,27 @@ def rank_keys(buckets, weights, offsets, labels, limits, part, sparse, keys, can
                 ends,
                 stops,
                 low,
-                limits,
+                label_filter,
                 bound,
                 lines,
                 here,
                 chunks,
                 risen,
             )
-            if limits is not None:
-                more, count, bound = _take_limited(
-                    labels, starts, stops, low, limits, lines, here, chunks, best, count, bound, k
+            if label_filter is not None:
+                more, count, bound = _take_filtered(
+                    labels,
+                    starts,
+                    stops,
+                    low,
+                    label_filter,
+                    lines,
+                    here,
+                    chunks,
+                    best,
+                    count,
+                    bound,
+                    k,
                 )
             else:
                 count, bound = _take_risen(risen[:num_risen], low, here, best, count, bound, k)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from solar_tf.analysis.report import curves
-from solar_tf.analysis.report.results import solar_results
+from solar_tf.analysis.results import solar_results
 
 
 def test_ranking_anew_gives_what_infer_gave(evaluated):
@@ -35,12 +35,6 @@ def test_rows_cover_m_and_k_for_both_scores(evaluated):
 
 def test_nothing_is_there_before_infer(preprocessed):
     assert curves.load_top_buckets(preprocessed) is None
-
-
-def test_rows_of_csr():
-    splits, values = np.array([0, 2, 2, 5]), np.array([1, 2, 7, 8, 9])
-    got = curves.csr_rows(splits, values, np.array([2, 1, 0]))
-    assert [part.tolist() for part in got] == [[0, 3, 3, 5], [7, 8, 9, 1, 2]]
 
 
 def test_steps_hold_the_papers_m():

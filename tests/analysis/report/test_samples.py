@@ -3,58 +3,39 @@ import pytest
 from conftest import open_titles
 
 from solar_tf.analysis.report import samples
-from solar_tf.analysis.report.results import best_shortlist, predictions, solar_results
-from solar_tf.datasets.vocabulary import Vocabulary, tokenize
+from solar_tf.analysis.results import best_shortlist, predictions, solar_results
 
 
 def texts_of(titles):
     return [line.rstrip("\n").split("\t")[1] for line in (titles / "test.txt").open()]
 
 
-def test_frequencies_are_sums_over_the_words_of_a_query(evaluated, titles):
-    vocabulary = Vocabulary.load(evaluated.paths.vocabulary)
-    counts = dict(zip(vocabulary.words, vocabulary.frequencies, strict=True))
-    expected = [sum(counts[w] for w in set(tokenize(t)) if w in counts) for t in texts_of(titles)]
-    assert samples.query_frequencies(evaluated).tolist() == expected
-
-
-def test_halves_split_by_frequency():
-    frequencies = np.array([5, 1, 9, 3, 7])
-    halves = samples.halves(frequencies)
-    assert halves["frequent"].tolist() == [0, 2, 4]
-    assert halves["infrequent"].tolist() == [1, 3]
-
-
 def test_picks_are_the_same_each_time_and_of_their_half():
-    frequencies = np.random.default_rng(1).random(50)
-    chosen = samples.pick(frequencies, 5)
-    assert chosen == samples.pick(frequencies, 5)
-    assert chosen != samples.pick(frequencies, 5, seed=1)
-    for kind, row in chosen:
-        assert (frequencies[row] >= np.median(frequencies)) == (kind == "frequent")
+    halves = {"frequent": np.arange(0, 50, 2), "infrequent": np.arange(1, 50, 2)}
+    chosen = samples.pick(halves, 5)
+    assert chosen == samples.pick(halves, 5) != samples.pick(halves, 5, seed=1)
+    assert [half for half, _ in chosen] == ["frequent"] * 5 + ["infrequent"] * 5
+    assert all(row in halves[half] for half, row in chosen)
 
 
-def test_samples_show_titles_and_which_are_right(evaluated, titles):
-    ids = predictions(evaluated, best_shortlist(solar_results(evaluated)))[0]
-    chosen = [("frequent", 3), ("infrequent", 7)]
-    texts = samples.query_texts(open_titles(titles).test, [3, 7])
-    assert [texts[3], texts[7]] == [texts_of(titles)[3], texts_of(titles)[7]]
-    for sample in samples.describe(evaluated, chosen, {"SOLAR": ids}, texts):
-        words = sample.text.split()
+@pytest.mark.parametrize("have_texts", [True, False])
+def test_samples_show_titles_and_which_are_right(evaluated, titles, have_texts):
+    row = best_shortlist(solar_results(evaluated))
+    ids = {"SOLAR": predictions(evaluated, row)[0]}
+    source = open_titles(titles).test if have_texts else None  # `train` is no card's dataset
+    drawn = samples.draw(evaluated, ids, 3, source)
+    assert drawn.have_texts == have_texts and len(drawn.queries) == 6
+    for sample in drawn.queries:
+        words, expected = sample.text.split(), texts_of(titles)[sample.row].split()
+        assert sorted(words) == sorted(expected) and (words == expected or not have_texts)
         assert sample.num_true == len(sample.truth) == 2
+        assert len(sample.predictions["SOLAR"]) == samples.TOP
         for title, correct in sample.predictions["SOLAR"]:
             assert correct == (title.removeprefix("about ") in words)
-
-
-def test_precision_of_halves_averages_to_that_of_all(evaluated):
-    row = best_shortlist(solar_results(evaluated))
-    ids = predictions(evaluated, row)[0]
-    found = samples.precision_by_half(evaluated, ids, samples.query_frequencies(evaluated))
-    mean = (found["frequent"]["P@1"] + found["infrequent"]["P@1"]) / 2
+    halves = drawn.halves["SOLAR"]
+    mean = (halves["frequent"]["P@1"] + halves["infrequent"]["P@1"]) / 2
     assert mean == pytest.approx(row.metrics["P@1"])
 
 
-def test_words_stand_in_for_texts(evaluated, titles):
-    words = samples.query_words(evaluated, [4])[4]
-    assert sorted(words.split()) == sorted(texts_of(titles)[4].split())
-    assert samples.source_of(evaluated) is None  # `train` is no dataset with a card
+def test_there_are_no_samples_without_predictions(evaluated):
+    assert samples.draw(evaluated, {}, 3) is None

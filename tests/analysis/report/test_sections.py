@@ -1,15 +1,7 @@
 import xml.etree.ElementTree as ET
 
-import pytest
-
 from solar_tf.analysis.report import figures, sections
-from solar_tf.analysis.report.facts import gather
 from solar_tf.analysis.report.samples import SampleQuery
-
-
-@pytest.fixture(scope="module")
-def facts(evaluated):
-    return gather(evaluated)
 
 
 def test_every_section_is_there_and_its_drawings_are_well_formed(facts):
@@ -22,6 +14,7 @@ def test_every_section_is_there_and_its_drawings_are_well_formed(facts):
     for drawing in drawings:
         ET.fromstring(f"<svg{drawing}</svg>")
     assert len(drawings) >= 14
+    assert "<td>dropout</td>" in built["Set-up"]
 
 
 def test_the_results_table_has_a_row_for_every_result(facts):
@@ -42,8 +35,8 @@ def test_hits_are_marked_by_more_than_colour_and_titles_are_escaped():
 
 
 def test_charts_carry_their_numbers(facts):
-    chart, table = figures.curve(facts["curves"], "m", "P@1")
-    assert [series.name for series in chart.series if series.name] == ["probability", "evidence"]
+    table = figures.curve(facts["curves"], "m", "P@1").numbers()
+    assert table.header == ["m", "probability", "evidence"]
     rows = [r for r in facts["curves"] if r["axis"] == "m" and r["score"] == "evidence"]
     assert [row[2] for row in table.rows] == [f"{r['P@1']:.2f}" for r in rows]
 

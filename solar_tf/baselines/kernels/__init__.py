@@ -1,0 +1,1 @@
+"""The baselines' compiled loops; each names the paper or the solver that it follows."""
