@@ -33,8 +33,8 @@ HYPERPARAMETERS = tuple(field.name for field in dataclasses.fields(SolarConfig))
 class Solar:
     """Retrieval among many labels with sparse random label vectors (SOLAR).
 
-    `preset` is a named configuration, and every hyper-parameter of `SolarConfig` can be given
-    by its name in its place:
+    `preset` is a named configuration. Hyper-parameters of `SolarConfig` that are given by name
+    replace the preset's:
 
     >>> from solar_tf import Solar
     >>> titles = ["red apple", "green apple", "red brick", "grey brick"] * 30
@@ -49,7 +49,7 @@ class Solar:
     >>> solar.evaluate(["green apple", "grey brick"], [[0], [1]])["P@1"]
     100.0
 
-    Labels come and go without training:
+    Labels are added and removed without training:
 
     >>> solar.add_labels(["brick houses"])
     array([2])
@@ -97,7 +97,7 @@ class Solar:
 
     @property
     def config(self) -> SolarConfig:
-        """The whole configuration: the preset's, with what was given in its place."""
+        """The whole configuration: the preset with the given hyper-parameters."""
         return load_preset(self.preset, **self._hyperparameters)
 
     # Training.
@@ -114,14 +114,13 @@ class Solar:
     ) -> Self:
         """Train on rows in memory (§3.1, §3.2).
 
-        X is a list of titles, a scipy matrix of sparse features or an array of dense ones; Y a
-        matrix whose non-zeros are the labels, or a list of labels for each row. `run` is the
-        folder of the run; without one it goes when this object does. A run that is there
-        already, of the same data and configuration, is taken up where it stopped.
+        X is a list of titles, a scipy matrix of sparse features or an array of dense ones. Y is a
+        matrix whose non-zeros are the labels, or a list of labels for each row. `run` is the folder
+        of the run; by default it is temporary and deleted with this object. A run of the same data
+        and configuration in that folder goes on where it stopped.
 
-        `workers` processes preprocess, and train a chunk each; None stands for as many as there
-        are cores and memory for. With more than one, a script needs the usual
-        `if __name__ == "__main__":`.
+        `workers` processes preprocess, and train a chunk each; None means as many as cores and
+        memory allow. With more than one, a script needs the usual `if __name__ == "__main__":`.
         """
         config, dataset = self.config, open_arrays(X, Y, label_titles)
         folder = None
@@ -147,9 +146,9 @@ class Solar:
         num_chunks: int | None = None,
         attributes: str | Path | None = None,
     ) -> Self:
-        """A trained run, however it was made; of all its chunks, or the first so many.
+        """Open a trained run with all of its chunks, or the first `num_chunks`.
 
-        `attributes` is a file of the labels' attributes, in place of the run's own.
+        `attributes` is a file of the labels' attributes that replaces the run's own.
         """
         searcher = open_searcher(run, num_chunks, attributes)
         default = load_preset("debian").to_dict()
@@ -160,7 +159,7 @@ class Solar:
 
     @property
     def searcher(self) -> Searcher:
-        """What answers queries; threads may share it."""
+        """The searcher that answers queries; threads may share it."""
         if self._searcher is None:
             raise UserError("not trained yet: call fit, or Solar.load(run)")
         return self._searcher
@@ -213,9 +212,9 @@ class Solar:
     ) -> NDArray[np.int64]:
         """Add labels by their titles, without training; returns their numbers.
 
-        Placed by "content", in the emptiest of the `choices` best buckets that are worth at least
-        `within` of the best, or by "hash": see `solar_tf.catalogue.labels`. Each may have
-        `attributes`, of those that the other labels have. The run directory keeps them.
+        How "content" and "hash" choose the buckets, and what the other parameters mean, is in
+        `solar_tf.catalogue.labels`. `attributes` has an entry for each label, with names that the
+        run's labels have. The run directory stores the new labels.
         """
         searcher = self.searcher
         root = searcher.run.paths.root
@@ -225,7 +224,7 @@ class Solar:
         return labels
 
     def remove_labels(self, labels: Sequence[int]) -> int:
-        """Let labels be found no more; returns how many could be until now."""
+        """Remove labels from all answers; returns how many were not removed before."""
         removed = catalogue.remove_labels(self.run_.paths.root, labels)
         self.searcher.reload()
         return removed
@@ -238,10 +237,10 @@ class Solar:
         replay: float = 4.0,
         learning_rate: float = 5e-4,
     ) -> Self:
-        """Go on training with new rows, whose labels may be added ones.
+        """Train on new rows, which may have added labels.
 
-        For each new row, `replay` rows of the training data are learned from as well, so that
-        nothing is forgotten.
+        Each new row brings `replay` rows of the training data with it, so that nothing is
+        forgotten.
         """
         searcher = self.searcher
         searcher.inputs(X)  # refuses what is of another kind

@@ -163,7 +163,7 @@ def work(root):
     preprocess(root, dataset, SolarConfig(num_chunks=1, num_buckets=9), 1)
 
 work(sys.argv[2] + "/allowed")  # also loads all that another user may not be able to read
-if os.getuid() == 0:  # who may do everything
+if os.getuid() == 0:  # root may do everything
     os.setegid(65534)
     os.seteuid(65534)
 with errors_explained():
@@ -186,25 +186,21 @@ def test_no_permission_is_a_clear_error():
 # Damage.
 
 ARTIFACTS = {
-    "config": ("config.json", r"config\.json: .*preprocess\.py"),
-    "summary": ("records/summary.json", r"summary\.json: .*run preprocess\.py again"),
-    "label counts": ("labels/counts.npy", r"counts\.npy: .*run preprocess\.py again"),
-    "vocabulary": ("vocab/words.txt", r"words\.txt: .*run preprocess\.py again"),
-    "rows": ("rows/test/shard_00000.npz", r"shard_00000\.npz: .*run preprocess\.py again"),
-    "records": (
-        "records/test/chunk_01/shard_00000.tfrecord",
-        r"chunk_01/shard_00000\.tfrecord: .*run preprocess\.py again",
-    ),
-    "index": ("index/chunk_02.pkl", r"chunk_02\.pkl: .*run preprocess\.py again"),
-    "weights": ("chunks/chunk_01/output_kernel.npy", r"output_kernel\.npy: .*run train\.py again"),
-    "state": ("chunks/chunk_01/state.json", r"state\.json: .*run train\.py again"),
+    "config.json": "preprocess.py",
+    "records/summary.json": "run preprocess.py again",
+    "labels/counts.npy": "run preprocess.py again",
+    "vocab/words.txt": "run preprocess.py again",
+    "rows/test/shard_00000.npz": "run preprocess.py again",
+    "records/test/chunk_01/shard_00000.tfrecord": "run preprocess.py again",
+    "index/chunk_02.pkl": "run preprocess.py again",
+    "chunks/chunk_01/output_kernel.npy": "run train.py again",
+    "chunks/chunk_01/state.json": "run train.py again",
 }
 
 
 @pytest.mark.parametrize("how", ["flipped", "cut"])
-@pytest.mark.parametrize("what", ARTIFACTS)
-def test_a_damaged_artifact_is_refused_before_it_is_used(what, how, trained, tmp_path):
-    name, message = ARTIFACTS[what]
+@pytest.mark.parametrize(("name", "remedy"), ARTIFACTS.items())
+def test_a_damaged_artifact_is_refused_before_it_is_used(name, remedy, how, trained, tmp_path):
     ignored = shutil.ignore_patterns(*RESULTS, "verified.json")
     shutil.copytree(trained.paths.root, tmp_path / "run", ignore=ignored)
     path = tmp_path / "run" / name
@@ -214,7 +210,7 @@ def test_a_damaged_artifact_is_refused_before_it_is_used(what, how, trained, tmp
     else:
         content[random.Random(7).randrange(len(content) // 3, len(content) // 2)] ^= 2
     path.write_bytes(content)
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=f"{re.escape(name)}: .*{re.escape(remedy)}"):
         infer(tmp_path / "run", top_buckets=(7,), workers=1)
     assert not [*(tmp_path / "run").glob("predictions*")]
 
@@ -224,8 +220,6 @@ def test_a_damaged_artifact_is_refused_before_it_is_used(what, how, trained, tmp
 UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
 UNSAFE_NAMES = {"enable_unsafe_deserialization", "cPickle", "dill", "joblib", "shelve", "marshal"}
 OWN_PIPES = {"workers.py", "cluster.py"}  # unpickle what their own processes send
-
-
 PROGRAMS = [ROOT / name / f"{name}.py" for name in ("preprocess", "train", "infer")]
 
 
@@ -254,7 +248,6 @@ def test_nothing_unpickles_or_runs_what_it_reads(path):
 
 
 # Older versions.
-
 
 KEPT = sorted((ROOT / "tests" / "data").glob("run_format_*"))
 

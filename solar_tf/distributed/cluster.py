@@ -1,8 +1,8 @@
-"""Tasks spread over a Ray cluster: `workers.run_tasks` on many machines.
+"""Tasks on a Ray cluster: `workers.run_tasks` on many machines.
 
-Ray places the tasks, starts the processes and does a task again when its process or its
-machine is lost. That is safe: what a task makes is renamed into place when it is complete,
-and a chunk in training is locked. Nothing here schedules anything.
+Ray places the tasks, starts the processes and repeats a task whose process or machine is lost.
+Repeating is safe: results are renamed into place when they are complete, and a chunk in training
+is locked.
 """
 
 import collections
@@ -21,28 +21,28 @@ from solar_tf.run.objects import url_of
 from solar_tf.runtime.console import say, size
 
 RETRIES = 5  # of a task whose process or machine was lost
-AHEAD = 2  # tasks given to Ray for each one that the cluster has room for
-LOOK = 5.0  # seconds between looks at how large the cluster is
+AHEAD = 2  # tasks given to Ray for each one that fits into the cluster
+LOOK = 5.0  # seconds between looks at the size of the cluster
 
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """The workers of a run on a cluster, and what each of its tasks takes."""
+    """A cluster that works on a run, and what each task needs."""
 
-    root: str  # of the run: a path or a URL
+    root: str  # path or URL of the run
     cpus: float = 1
     gpus: float = 0
     memory: float = 0  # bytes
 
     @property
     def threads(self):
-        """Of a task's TensorFlow; on a GPU it is for TensorFlow to choose."""
+        """Threads of a task's TensorFlow; None lets TensorFlow choose, for a GPU."""
         return None if self.gpus else max(1, int(self.cpus))
 
     def run_tasks(self, function, tasks, initializer=None, initargs=()):
         """Yield `function(task)` of every task, in order; see `workers.run_tasks`.
 
-        So many tasks are under way as fit into the cluster, which may grow, and as many wait.
+        Ray has AHEAD times as many tasks as fit into the cluster, which may grow.
         """
         import ray
 
@@ -55,14 +55,14 @@ class Cluster:
         )
         number = uuid.uuid4().hex
         facts = solar_tf.__version__, shared.mark(self.root)
-        # Pickled by itself: the modules that it needs are loaded after the initializer has run.
+        # The function is pickled twice, so that the initializer runs before its modules load.
         job = ray.put(shared.dumps((facts, initializer, initargs, shared.dumps(function))))
         tasks, pending = iter(tasks), collections.deque()
         if not self._room(ray):
             say(f"no node has {self._needs()} for a task: they wait until one joins")
         try:
             while True:
-                room = AHEAD * max(1, self._room(ray)) - len(pending)  # some clusters grow
+                room = AHEAD * max(1, self._room(ray)) - len(pending)
                 for task in itertools.islice(tasks, max(room, 0)):
                     pending.append(remote.remote(number, job, shared.dumps(task)))
                 if not pending:
@@ -92,7 +92,7 @@ class Cluster:
 
 
 def connect(root, address=None, cpus=1, gpus=0):
-    """The Cluster at `address`, or without one a Ray of this machine alone, for a run."""
+    """The Cluster at `address` for a run; without an address, Ray is started on this machine."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
@@ -130,11 +130,11 @@ def _line(error):
 
 # In the cluster's processes.
 
-_job = None, None  # the number of the job that this process has started, and its function
+_job = None, None  # number and function of the job that this process works on
 
 
 def _work(number, job, task):
-    """One task, in one of the cluster's processes."""
+    """Do one task, and before the first one of a job what the job starts with."""
     global _job
     if _job[0] != number:
         _job = number, _start(job)
@@ -142,8 +142,7 @@ def _work(number, job, task):
 
 
 def _start(job):
-    facts, initializer, initargs, function = pickle.loads(job)
-    version, mark = facts
+    (version, mark), initializer, initargs, function = pickle.loads(job)
     if version != solar_tf.__version__:
         raise UserError(
             f"node {socket.gethostname()} has solar-tf {solar_tf.__version__}, this program "

@@ -1,10 +1,9 @@
 """Paths that mean the same file on every machine.
 
-Machines may mount the shared file system in different places. Where SOLAR_SHARED names that
-place, paths below it travel relative to it; paths in the mirror of a run in a store travel
-relative to the folder in which each machine has its mirrors. A machine that has another directory
-under the name of the run, on a disk of its own say, must notice before it writes there: the run has
-a mark, whose content the machines compare.
+Machines may mount the shared file system in different places. Paths below SOLAR_SHARED are sent
+relative to it; paths in the mirror of a run in a store are sent relative to the folder of each
+machine's mirrors. A machine may have another directory under the run's name, such as one on its
+own disk. It must not write there, so the machines compare a mark in the run.
 """
 
 import io
@@ -36,7 +35,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _below_root(root, name):
-    """A path below the shared root: the one of this machine, or by default the sender's."""
+    """A path below this machine's shared root, by default the sender's."""
     return Path(os.environ.get(VARIABLE, root), name)
 
 
@@ -45,16 +44,16 @@ def _in_mirrors(name):
 
 
 def dumps(value):
-    """Pickle a value whose paths are to be found on another machine, by `pickle.loads`."""
+    """Pickle a value for another machine, whose `pickle.loads` finds the same paths."""
     file = io.BytesIO()
     _Pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     return file.getvalue()
 
 
 def mark(root):
-    """Leave a mark in a run, or find it: whoever reads the same one sees the same directory.
+    """Path and content of the mark of a run, which is written if it is not there yet.
 
-    A store needs none, and has None.
+    A machine that reads the same content sees the same directory. A store needs no mark: None.
     """
     if url_of(root):
         return None

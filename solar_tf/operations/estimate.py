@@ -1,7 +1,7 @@
 """What a run will take, before any work: memory, disk, time per chunk, ms per query.
 
-Sizes are arithmetic. Times are those of the parts that `measuring` measures, times how often they
-come. GPU times are computed from the stated assumptions.
+Sizes are computed. Times are measured on small parts (`measuring`) and multiplied. GPU times are
+computed from data sheets.
 """
 
 import os
@@ -9,33 +9,25 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 
-from solar_tf.operations.measuring import (
-    measure_queries,
-    measure_rank,
-    measure_step,
-    take_sample,
-)
+from solar_tf.operations.measuring import measure_queries, measure_rank, measure_step, take_sample
 from solar_tf.run.weights import count_parameters
 from solar_tf.runtime.console import say, seconds, size, table
 from solar_tf.runtime.memory import available_memory
 from solar_tf.training.sizes import choose_trainers, training_bytes
 
 SHUFFLE_ROWS = 200_000  # at most two blocks of the shuffle are in memory
-SUPPOSED_QUERIES = 100_000  # where there are no test rows
-START_SHARE = 0.25  # of an epoch's time for a start along the gradient; 0.22 on books
-
-# fp32 peak and memory bandwidth of the data sheets; half of the peak, and all of the
-# bandwidth, are taken to be reached.
-GPUS = {"V100": (15.7e12, 0.9e12), "A100": (19.5e12, 1.55e12)}
-GPU_EFFICIENCY = 0.5
+SUPPOSED_QUERIES = 100_000  # if there are no test rows
+START_SHARE = 0.25  # of an epoch, the time of a start along the gradient; 0.22 on books
+GPUS = {"V100": (15.7e12, 0.9e12), "A100": (19.5e12, 1.55e12)}  # fp32 peak, memory bandwidth
+GPU_EFFICIENCY = 0.5  # of the peak; all of the bandwidth is taken as reached
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes and seconds of a run; times are of this machine."""
+    """Bytes and seconds of a run on this machine."""
 
     parameters: int  # of one chunk
-    free_memory: float  # before anything was measured, which takes some
+    free_memory: float  # before measuring, which takes some
     train_memory: float
     checkpoint_bytes: float
     records_bytes: float
@@ -45,7 +37,7 @@ class Estimate:
     preprocess_seconds: float
     step_seconds: float
     chunk_seconds: float
-    trainers: int  # chunks trained at a time
+    trainers: int  # chunks trained at the same time
     ms_forward: float
     ms_top_m: float
     ms_rank: float
@@ -58,7 +50,7 @@ class Estimate:
 
 
 def sizes(config, input_dim, num_labels, tokens=9.0):
-    """Parameters of a chunk, and bytes of its training, of all weights and of all indexes."""
+    """Parameters of a chunk, and bytes of a trainer, of all weights and of all indexes."""
     parameters = count_parameters(config, input_dim)
     index = 4 * config.num_chunks * (num_labels + config.num_buckets + 1)
     memory = training_bytes(config, input_dim, tokens)
@@ -73,10 +65,9 @@ def estimate(dataset, config, workers):
     trainers = choose_trainers(config, input_dim, config.num_chunks)
     with tempfile.TemporaryDirectory() as folder:
         sample = take_sample(dataset, config, workers, folder)
-        step, measured = measure_step(config, input_dim, dense, sample.sources, trainers)
+        step, measured = measure_step(config, input_dim, sample.sources, trainers)
         rank = measure_rank(config, sample.num_labels, workers, folder)
-    sized = sizes(config, input_dim, sample.num_labels, sample.tokens)
-    parameters, memory, weights, index = sized
+    parameters, memory, weights, index = sizes(config, input_dim, sample.num_labels, sample.tokens)
     row_bytes = sample.records_bytes / (sample.num_rows + sample.num_queries) / config.num_chunks
     memory += row_bytes * min(SHUFFLE_ROWS, sample.num_rows)
     queries = sample.num_queries or SUPPOSED_QUERIES
@@ -84,7 +75,7 @@ def estimate(dataset, config, workers):
     steps = -(-sample.num_rows // config.batch_size) * config.epochs
     started = START_SHARE * steps / config.epochs * (config.input_start == "gradient")
     flops = 6 * config.batch_size * config.hidden_dim * config.num_buckets
-    rows = config.num_buckets + sample.tokens * config.batch_size  # that a step reads and writes
+    rows = config.num_buckets + sample.tokens * config.batch_size  # read and written by a step
     touched = 28 * config.hidden_dim * rows
     return Estimate(
         parameters=parameters,
@@ -111,7 +102,7 @@ def estimate(dataset, config, workers):
 
 
 def report(root, dataset, config, workers):
-    """Print the estimate, and what will not fit."""
+    """Print the estimate and warnings; returns the Estimate."""
     found = estimate(dataset, config, workers)
     total = found.chunk_seconds * -(-config.num_chunks // found.trainers)
     rows = [
@@ -141,7 +132,7 @@ def report(root, dataset, config, workers):
 
 
 def warnings(root, found, config):
-    """What will not fit on this machine, each with the setting that would."""
+    """Yield what does not fit on this machine, each with a setting that does."""
     memory = found.free_memory
     if found.train_memory > memory:
         smaller = config.hidden_dim

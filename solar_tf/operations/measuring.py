@@ -90,7 +90,7 @@ def take_sample(dataset, config, workers, folder):
     )
 
 
-def measure_step(config, input_dim, dense, sources, trainers):
+def measure_step(config, input_dim, sources, trainers):
     """Seconds of a training step when as many trainers as will run do run, and how measured."""
     shrink = 1
     while training_bytes(
@@ -101,7 +101,7 @@ def measure_step(config, input_dim, dense, sources, trainers):
     if shrink > 1:
         hidden = narrow(config, shrink).hidden_dim
         measured += f", at hidden_dim {hidden}, times {shrink}: the full size does not fit"
-    job = functools.partial(_time_steps, narrow(config, shrink), input_dim, dense, sources)
+    job = functools.partial(_time_steps, narrow(config, shrink), input_dim, sources)
     start = (load_tensorflow, (1,)) if trainers > 1 else ()
     return shrink * float(
         np.mean(list(run_tasks(job, range(trainers), trainers, *start)))
@@ -113,9 +113,9 @@ def narrow(config, shrink):
     return dataclasses.replace(config, hidden_dim=config.hidden_dim // shrink)
 
 
-def _time_steps(config, input_dim, dense, sources, chunk):
+def _time_steps(config, input_dim, sources, chunk):
     """Mean seconds of a step, from records as in stage 2."""
-    model = ChunkModel(config, input_dim, chunk, dense=dense)
+    model = ChunkModel(config, input_dim, chunk)
     model.compile_adam(1e-3)
     batches = read_batches(**sources, batch_size=config.batch_size, seed=chunk).repeat()
     # All the time there is: other trainers, which take their share of the machine, begin later.
@@ -153,7 +153,7 @@ def measure_queries(config, input_dim, dense, batch, num_queries):
     while 4 * count_parameters(narrow(config, shrink), input_dim) > 0.5 * available_memory():
         shrink *= 2
     small = narrow(config, shrink)
-    weights = ChunkModel(small, input_dim, dense=dense).weights_by_name()
+    weights = ChunkModel(small, input_dim).weights_by_name()
     scores = probability_function(small, input_dim, dense)
     batch = _of_size(batch, QUERIES)
     inputs = {name: tf.constant(array) for name, array in inputs_of(batch).items()}

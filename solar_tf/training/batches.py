@@ -1,7 +1,7 @@
 """Training and test batches from TFRecord files (§3.2), with tf.data.
 
-Serialised rows are batched first and parsed as a whole: one call of `tf.io.parse_example`
-for a thousand rows costs a small part of a thousand calls (benchmarks/bench_records.py).
+Serialised rows are batched first and then parsed together: one call of `tf.io.parse_example` for a
+thousand rows is much faster than a thousand calls (benchmarks/bench_records.py).
 """
 
 import contextlib
@@ -31,15 +31,15 @@ def read_batches(
 ):
     """The batches of one epoch of a chunk, as a tf.data.Dataset; the last one may be smaller.
 
-    Without a seed, rows come in the order of the files. With one, the files are shuffled, and
-    then the rows within blocks of `shuffle_rows`: an epoch that fits into one block is shuffled
-    as a whole, and kept in memory. Otherwise about two blocks are. The order depends on nothing but
-    (paths, batch_size, seed, epoch, shuffle_rows), so an interrupted epoch goes on after n batches
-    with `skip=n`. The epoch may be a tf.Variable below `num_epochs`: every iteration over the
-    dataset is then of the epoch that the variable has when it begins.
+    Without a seed, rows come in the order of the files. With a seed, the files are shuffled, and
+    then the rows within blocks of `shuffle_rows`. An epoch that fits into one block is shuffled as
+    a whole and kept in memory; of a larger one, about two blocks are in memory. The order depends
+    only on (paths, batch_size, seed, epoch, shuffle_rows), so an interrupted epoch goes on after n
+    batches with `skip=n`. The epoch may be a tf.Variable below `num_epochs`: every iteration over
+    the dataset reads the epoch that the variable holds when it begins.
 
-    Dense inputs (`dense_dim` floats a row) are read from `dense_paths`, which hold the same
-    rows as `paths`, file by file. Without `targets`, buckets are not parsed.
+    Dense inputs (`dense_dim` floats a row) come from `dense_paths`, which hold the same rows as
+    `paths`, file by file. Without `targets`, buckets are not parsed.
 
     Yields dicts of tensors. Row i's tokens are ids[row_splits[i]:row_splits[i+1]]:
         ids            [tokens] int32      values    [tokens] float32
@@ -75,14 +75,14 @@ def read_batches(
     total = max(0, -(-sum(counts) // batch_size) - skip)
     options = tf.data.Options()
     options.deterministic = True
-    # Nothing here is left to tune, and the tuner's bookkeeping costs more than it saves.
+    # There is nothing to tune here, and the tuner's bookkeeping costs time.
     options.autotune.enabled = False
     options.threading.max_intra_op_parallelism = 1
     return batches.apply(tf.data.experimental.assert_cardinality(total)).with_options(options)
 
 
 class _Order:
-    """For each of some epochs: the order of the files, and the key of the order of rows."""
+    """The order of the files, and the key that shuffles the rows, of each epoch."""
 
     def __init__(self, seed, epochs, num_files):
         generators = [np.random.default_rng([seed, epoch]) for epoch in epochs]
@@ -91,7 +91,7 @@ class _Order:
 
 
 def _read(sources, size):
-    """Vectors of up to `size` serialised rows, a tuple with one vector for each source."""
+    """Tuples of vectors of up to `size` serialised rows, one vector for each source."""
     return tf.data.Dataset.zip(
         tuple(tf.data.TFRecordDataset(source).batch(size) for source in tf.unstack(sources))
     )
@@ -126,7 +126,7 @@ def _read_blocks(sources, size, parse, order, place):
 def _shuffled(key, number, block, rows, batch_size):
     """The batches of a block, in an order that is a pure function of key and number.
 
-    `Dataset.shuffle` would do, were its order not to change with tf.random.set_seed.
+    The order of `Dataset.shuffle` would change with tf.random.set_seed.
     """
     rows = tf.random.experimental.stateless_shuffle(rows, [key, number], alg="philox")
     starts = tf.data.Dataset.range(0, tf.size(rows, tf.int64), batch_size)
@@ -145,7 +145,7 @@ def _count_rows(block):
 
 @functools.cache
 def _parser(num_sources, dense_dim, targets):
-    """`_parse`, traced once for all datasets: inference opens one for each chunk."""
+    """`_parse`, traced once for all datasets, since inference opens one for each chunk."""
     records = (tf.TensorSpec([None], tf.string),) * num_sources
     parse = functools.partial(_parse, dense_dim=dense_dim, targets=targets)
     return tf.function(parse, input_signature=(records,))
@@ -175,12 +175,11 @@ def _parse(records, dense_dim, targets):
 
 def _flatten(block):
     """The columns of a batch as the model takes them."""
-    batch = {}
     if DENSE in block:
-        batch["dense"] = block[DENSE]
+        batch = {"dense": block[DENSE]}
     else:
         ids, values = block[IDS], block[VALUES]
-        batch |= {"ids": ids.values, "values": values.values, "row_splits": ids.row_splits}
+        batch = {"ids": ids.values, "values": values.values, "row_splits": ids.row_splits}
     if BUCKETS in block:
         batch |= {"buckets": block[BUCKETS].values, "bucket_splits": block[BUCKETS].row_splits}
     return batch
@@ -188,32 +187,30 @@ def _flatten(block):
 
 @contextlib.contextmanager
 def damage_explained(paths, dense_paths=(), dense_dim=None):
-    """Turn what TensorFlow says of damaged or missing records into a UserError with the file.
+    """Turn TensorFlow's errors at damaged or missing records into a UserError with the file.
 
     Wrap the loop that takes the batches. TensorFlow's message lacks the file's name, so all files
     are read again until the bad record is found.
     """
+    invalid = tf.errors.InvalidArgumentError
     try:
         yield
-    except (
-        tf.errors.DataLossError,
-        tf.errors.NotFoundError,
-        tf.errors.InvalidArgumentError,
-    ) as error:
+    except (tf.errors.DataLossError, tf.errors.NotFoundError, invalid) as error:
         for path in (*paths, *dense_paths):
             verify_records(path)
-        if isinstance(error, tf.errors.InvalidArgumentError):
+        if isinstance(error, invalid):
             _find_bad_row(paths, dense_paths, dense_dim)
         raise
 
 
 def _find_bad_row(paths, dense_paths, dense_dim):
-    """Name the first record that is sound, but no row of a chunk."""
-    parse = _parser(1 if dense_dim is None else 2, dense_dim, False)
+    """Raise UserError for the first record that is undamaged, but not a row of this chunk."""
+    num_sources = 1 if dense_dim is None else 2
+    parse = _parser(num_sources, dense_dim, False)
     for path in dense_paths or paths:
         for number, record in enumerate(tf.data.TFRecordDataset(str(path)).batch(1)):
             try:
-                parse((record,) * (1 if dense_dim is None else 2))
+                parse((record,) * num_sources)
             except tf.errors.InvalidArgumentError:
                 raise UserError(
                     f"{path}: record {number} is no row of this chunk: delete the file and run "

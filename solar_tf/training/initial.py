@@ -1,9 +1,9 @@
-"""Where the weights of a chunk start from, if not from zeros and random numbers.
+"""Initial weights of a chunk other than zeros and random numbers.
 
-Buckets are random sets of labels, so that from random weights a network learns nothing before it
-has found out which tokens go together. The gradient of the first step over *all* rows says that
-at once: tokens whose rows have the same buckets have like rows in it. Scaled to the size of random
-ones, they are where the input layer starts (docs/paper_notes.md has the effect).
+Buckets are random sets of labels, so a network with random weights first has to find out which
+tokens go together. The gradient of one step over *all* rows tells that at once: in it, tokens
+whose rows share buckets have similar rows. The input layer can start from this gradient, scaled to
+the size of random weights (docs/paper_notes.md has the effect).
 """
 
 import numpy as np
@@ -11,31 +11,31 @@ import tensorflow as tf
 
 from solar_tf.training.model import row_ids
 
-BLOCK = 10_000  # input rows that are scaled at a time
+BLOCK = 10_000  # input rows scaled at a time
 
 
 def log_odds(label_buckets, label_counts, num_rows, num_buckets):
-    """Output bias from which a chunk starts at its buckets' training frequency. [B] float32.
+    """Output bias [B] float32 at which every bucket has its frequency in the training rows.
 
-    A bucket is on unless all of its labels are off; labels are taken as independent.
+    A bucket is on unless all of its labels are off. Labels count as independent.
     """
     off = np.log1p(-np.minimum(label_counts, num_rows) / (num_rows + 1))
     off = np.bincount(label_buckets, weights=off, minlength=num_buckets)
-    least = 0.5 / (num_rows + 1)  # never is never certain, nor is always
+    least = 0.5 / (num_rows + 1)  # keeps the bias finite where a bucket is on never or always
     frequency = np.clip(-np.expm1(off), least, 1 - least)
     return np.log(frequency / (1 - frequency)).astype(np.float32)
 
 
 def start_input_layer(model, batches):
-    """Let the rows of the input layer start along the gradient of all rows of the data.
+    """Set the rows of the input layer to the scaled gradient of one step over all batches.
 
-    At a hidden layer of zeros whose units are all active, that of a token is the sum, over the rows
-    i that hold it, of value x (t_i - p) W^T, with the targets t_i [B], the probabilities p of
-    the output bias and the output kernel W [H, B]. Each is scaled to the root mean square
-    `init_stddev`; tokens of no row keep their random start. Takes a chunk's batches in any order.
+    With a hidden layer of zeros whose units are all active, the gradient of a token is the sum of
+    value x (t_i - p) W^T over the rows i that hold the token. t_i [B] are the targets of row i, p
+    the probabilities of the output bias, W [H, B] the output kernel. Each gradient is scaled to
+    the root mean square `init_stddev`. Tokens of no row keep their random weights.
     """
     weights = model.weights_by_name()
-    scratch = model.state()["hidden_kernel.m"]  # of the same shape, and not in use yet
+    scratch = model.state()["hidden_kernel.m"]  # has the shape, and is not in use yet
     buckets = tf.transpose(weights["output_kernel"])
     usual = tf.linalg.matvec(weights["output_kernel"], tf.sigmoid(weights["output_bias"]))
 
@@ -57,7 +57,7 @@ def start_input_layer(model, batches):
         add(batch)
     kernel = weights["hidden_kernel"]
     for start in range(0, kernel.shape[0], BLOCK):
-        # By their numbers: a slice of a variable is made of a copy of all of it.
+        # Slicing a variable would copy all of it.
         ids = tf.range(start, min(start + BLOCK, kernel.shape[0]))
         sums = tf.gather(scratch, ids)
         size = tf.sqrt(tf.reduce_mean(tf.square(sums), axis=1, keepdims=True))

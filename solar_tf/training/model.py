@@ -1,11 +1,11 @@
 """The chunk network as a Keras model (§3.2): input -> hidden_dim (ReLU) -> B buckets.
 
-Two things differ from a plain Keras model, because they cost most of the time at the paper's size.
+It differs from a plain Keras model in two ways, which save most of the time at the paper's size.
 The input layer sums the kernel rows of a row's tokens, so its gradient has only those rows. And
-the target matrix is never built: the loss and its gradient take the few places of its ones.
+the target matrix is never built: the loss and its gradient use the positions of its few ones.
 
-The loss is summed over buckets and averaged over the batch. Averaged over both, its gradients
-vanish into Adam's epsilon (docs/paper_notes.md).
+The loss is summed over buckets and averaged over the batch. If it were averaged over both, its
+gradients would vanish beside Adam's epsilon (docs/paper_notes.md).
 """
 
 import functools
@@ -24,18 +24,17 @@ SPARSE_INPUTS = {
     "row_splits": tf.TensorSpec([None], tf.int32),
 }
 TARGETS = ("buckets", "bucket_splits")
-# Several small steps go into one call of TensorFlow: `fit` takes 1 ms of Python for a call.
-STEPS_PER_CALL = 8
-SMALL_STEP = 1e9  # multiply-adds of a matrix product, about 30 ms of a core for the step
+STEPS_PER_CALL = 8  # small steps in one call of TensorFlow; a call takes `fit` 1 ms of Python
+SMALL_STEP = 1e9  # multiply-adds of a matrix product; such a step takes a core about 30 ms
 
 
 class ChunkModel(keras.Model):
     """One of SOLAR's K networks.
 
-    Its input is a batch as `batches.read_batches` yields it, a dict of tensors; its output the
-    logits of the buckets, [batch, B]. `predict` gives probabilities. The weights start at random
-    unless they are given by name. Another Keras layer may take the place of `hidden`, which maps
-    inputs to [batch, hidden_dim], or of `scores`, which maps that to [batch, B].
+    The input is a batch of `batches.read_batches`, a dict of tensors; the output is the logits of
+    the buckets, [batch, B]. `predict` gives probabilities. Weights are random unless they are given
+    by name. Another Keras layer can replace `hidden`, which maps inputs to [batch, hidden_dim], or
+    `scores`, which maps that to [batch, B].
     """
 
     def __init__(
@@ -44,18 +43,16 @@ class ChunkModel(keras.Model):
         input_dim,
         chunk=0,
         *,
-        dense=False,
         mixed_precision=False,
         weights=None,
         hidden=None,
         scores=None,
     ):
-        # A model and its traced functions refer to each other. Without a collection now, the
-        # chunk before would keep its gigabytes until Python looks for such cycles.
+        # A model and its traced functions form a reference cycle: collect it, or the chunk
+        # before keeps its gigabytes.
         gc.collect()
         super().__init__(name=f"chunk_{chunk:02d}")
         self.config = config
-        self.inputs_spec = _inputs_spec(input_dim, dense)
         self.product_type = tf.bfloat16 if mixed_precision else tf.float32
         *seeds, noise = np.random.SeedSequence([config.seed, chunk]).generate_state(5)
         self.noise_seed = int(noise >> 1)
@@ -66,7 +63,10 @@ class ChunkModel(keras.Model):
             if weights is not None:
                 initializers = _given(weights[kernel]), _given(weights[bias])
             else:
-                initializers = _random(config.init_stddev, start[kernel]), "zeros"
+                random = keras.initializers.TruncatedNormal(
+                    stddev=config.init_stddev, seed=start[kernel]
+                )
+                initializers = random, "zeros"
             made = Affine(units, *initializers, product_type=self.product_type, name=layer)
             made.build((None, width))
             return made
@@ -77,7 +77,7 @@ class ChunkModel(keras.Model):
         self.built = True
 
     def compile_adam(self, learning_rate):
-        """Compile with the Adam that the config names; the rate may be a schedule."""
+        """Compile with the config's optimizer; the rate may be a schedule."""
         optimizer = LazyAdam(learning_rate, lazy=self.config.optimizer == "lazy_adam")
         size = self.config.batch_size * self.config.hidden_dim * self.config.num_buckets
         steps = STEPS_PER_CALL if size < SMALL_STEP else 1
@@ -85,7 +85,7 @@ class ChunkModel(keras.Model):
         optimizer.build(self.trainable_variables)
 
     def call(self, batch, training=False):
-        """Logits of the buckets, [batch, B]; needs a batch's inputs only."""
+        """Logits of the buckets, [batch, B]; targets are not needed."""
         if training and "values" in batch:
             batch = {**batch, "values": self._drop(batch["values"], self.config.input_dropout, 0)}
         hidden = tf.nn.relu(self.hidden(batch.get("dense", batch)))
@@ -94,7 +94,7 @@ class ChunkModel(keras.Model):
         return self.scores(hidden)
 
     def _drop(self, values, rate, place):
-        """Dropout whose masks depend on the step alone: a resumed run draws the same ones."""
+        """Dropout whose masks depend only on the step, so that a resumed run draws the same."""
         if not rate:
             return values
         seed = [self.noise_seed, 2 * tf.cast(self.optimizer.iterations.value, tf.int64) + place]
@@ -107,7 +107,7 @@ class ChunkModel(keras.Model):
             loss = few_hot_cross_entropy(logits, batch["buckets"], batch["bucket_splits"])
         gradients = tape.gradient(loss, self.trainable_variables)
         self.optimizer.apply(gradients, self.trainable_variables)
-        with tf.control_dependencies([loss]):  # at the end of a dataset nothing is counted
+        with tf.control_dependencies([loss]):  # so that the end of a dataset counts no step
             self.loss_tracker.update_state(loss)
         return {"loss": self.loss_tracker.result()}
 
@@ -120,13 +120,13 @@ class ChunkModel(keras.Model):
         return tf.sigmoid(self(inputs_of(batch)))
 
     def weights_by_name(self):
-        """The four variables that a trained chunk is made of."""
+        """The four variables of a trained chunk."""
         layers = {"hidden": self.hidden, "output": self.scores}
         parts = (name.split("_") for name in NAMES)
         return {f"{a}_{b}": getattr(layers[a], b).value for a, b in parts}
 
     def state(self):
-        """All that training needs to go on: weights and Adam's moments by name."""
+        """What a checkpoint holds: weights and Adam's moments by name."""
         state = self.weights_by_name()
         places = {id(v.value): place for place, v in enumerate(self.trainable_variables)}
         for name, variable in list(state.items()):
@@ -136,7 +136,7 @@ class ChunkModel(keras.Model):
 
 
 class Affine(keras.layers.Layer):
-    """x W + b. The product may be in bfloat16; weights and sums stay float32."""
+    """x W + b. The product may be in bfloat16; weights and sums are float32."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Affine(keras.layers.Layer):
 
 
 def affine(inputs, kernel, bias, multiply=tf.matmul):
-    """x W + b for an array, or for a dict of sparse rows, which touch only their rows of W."""
+    """x W + b for an array, or for a dict of sparse rows, which read only some rows of W."""
     if not isinstance(inputs, dict):
         return multiply(inputs, kernel) + bias
     rows = tf.gather(kernel, inputs["ids"]) * inputs["values"][:, None]
@@ -192,7 +192,8 @@ def probability_function(config, input_dim, dense=False):
     shapes = weight_shapes(config, input_dim)
     weights = {name: tf.TensorSpec(shape) for name, shape in shapes.items()}
     function = tf.function(lambda inputs, weights: tf.sigmoid(chunk_logits(inputs, weights)))
-    return function.get_concrete_function(_inputs_spec(input_dim, dense), weights)
+    inputs = {"dense": tf.TensorSpec([None, input_dim])} if dense else SPARSE_INPUTS
+    return function.get_concrete_function(inputs, weights)
 
 
 def few_hot_cross_entropy(logits, buckets, bucket_splits):
@@ -205,10 +206,10 @@ def few_hot_cross_entropy(logits, buckets, bucket_splits):
 
 @tf.custom_gradient
 def _cross_entropy(logits, ones):
-    """`ones` [t, 2] are the places of the ones in the target matrix.
+    """`ones` [t, 2] are the positions of the ones in the target matrix.
 
-    Zeros cost -log(1 - p), from the probabilities that the gradient needs anyway: a softplus of
-    all logits would take as long as a matrix product. Ones are exact.
+    Zeros cost -log(1 - p), from the probabilities that the gradient needs anyway; a softplus of all
+    logits would take as long as a matrix product. Ones are exact.
     """
     probabilities = tf.sigmoid(logits)
     scale = 1 / tf.cast(tf.shape(logits)[0], tf.float32)
@@ -225,12 +226,10 @@ def _cross_entropy(logits, ones):
 
 
 def open_chunk(run, chunk, folder=None):
-    """A trained chunk of a run as a Keras model; `folder` if its weights are elsewhere."""
-    weights = load_weights(
-        folder or run.paths.chunk(chunk), weight_shapes(run.config, run.input_dim), mapped=True
-    )
-    dense = run.dataset["kind"] == "dense"
-    return ChunkModel(run.config, run.input_dim, chunk, dense=dense, weights=weights)
+    """A trained chunk of a run as a Keras model, or the chunk whose weights are in `folder`."""
+    shapes = weight_shapes(run.config, run.input_dim)
+    weights = load_weights(folder or run.paths.chunk(chunk), shapes, mapped=True)
+    return ChunkModel(run.config, run.input_dim, chunk, weights=weights)
 
 
 def inputs_of(batch):
@@ -239,16 +238,8 @@ def inputs_of(batch):
 
 
 def row_ids(splits):
-    """The row of each of the flat entries that `splits` [batch + 1] divides into rows."""
+    """The row of each entry, for rows with these splits [batch + 1]."""
     return tf.ragged.row_splits_to_segment_ids(splits, out_type=tf.int32)
-
-
-def _inputs_spec(input_dim, dense):
-    return {"dense": tf.TensorSpec([None, input_dim])} if dense else SPARSE_INPUTS
-
-
-def _random(stddev, seed):
-    return keras.initializers.TruncatedNormal(stddev=stddev, seed=seed)
 
 
 def _given(array):

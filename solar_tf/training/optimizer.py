@@ -8,9 +8,9 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
 @keras.saving.register_keras_serializable("solar_tf")
 class LazyAdam(keras.optimizers.Optimizer):
-    """Adam; where a gradient is sparse, rows without a gradient and their moments stay as they are.
+    """Adam that leaves rows without a gradient, and their moments, as they are.
 
-    Keras turns sparse gradients into dense ones, which at the paper's size costs more than the
+    Keras would turn sparse gradients into dense ones, which at the paper's size costs more than the
     rest of the step. With `lazy=False` all rows move, as in plain Adam.
     """
 
@@ -47,7 +47,7 @@ class LazyAdam(keras.optimizers.Optimizer):
 
 @keras.saving.register_keras_serializable("solar_tf")
 class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """A learning rate that falls linearly, to zero after `steps` steps."""
+    """A learning rate that falls linearly to zero within `steps` steps."""
 
     def __init__(self, initial_rate, steps):
         self.initial_rate, self.steps = initial_rate, steps
@@ -66,7 +66,7 @@ def make_moments(weight):
 
 
 def adam(weight, moments, step, gradient, learning_rate):
-    """Step number `step`, from 1 up, of a tf.Variable; fused, in place."""
+    """Step number `step`, counted from 1, of a tf.Variable, in one fused operation."""
     power_1, power_2 = _powers(step)
     tf.raw_ops.ResourceApplyAdam(
         var=weight.handle,
@@ -83,7 +83,7 @@ def adam(weight, moments, step, gradient, learning_rate):
 
 
 def lazy_adam(weight, moments, step, ids, gradient, learning_rate):
-    """Adam on the rows `ids`, each named once; the moments of the others stay as they are."""
+    """Adam on the rows `ids`, which are all different; other rows and their moments stay."""
     first, second = moments
     power_1, power_2 = _powers(step)
     mean = BETA_1 * tf.gather(first, ids) + (1 - BETA_1) * gradient

@@ -1,18 +1,18 @@
-"""How much memory a trainer takes, and how many trainers fit."""
+"""The memory of a trainer, and how many trainers fit."""
 
 import os
 
 from solar_tf.run.weights import count_parameters
 from solar_tf.runtime.memory import available_memory
 
-TRAINER_BYTES = 1.15e9  # TensorFlow and Python with traced steps; trainers share half of it
+TRAINER_BYTES = 1.15e9  # of TensorFlow and Python with traced steps; half of it is shared
 
 
 def training_bytes(config, input_dim, tokens=9.0):
-    """Memory that a trainer of one chunk needs, given the mean number of tokens of a row."""
+    """Memory of a trainer of one chunk; `tokens` is the mean number of tokens of a row."""
     wide = config.batch_size * config.num_buckets  # logits, probabilities, error and scratch
     gathered = config.batch_size * tokens * config.hidden_dim
-    output = config.hidden_dim * config.num_buckets  # its gradient is dense
+    output = config.hidden_dim * config.num_buckets  # the dense gradient of the output layer
     floats = 3 * count_parameters(config, input_dim) + output + 4 * wide + 6 * gathered
     return TRAINER_BYTES + 4 * floats
 

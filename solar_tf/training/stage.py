@@ -1,8 +1,8 @@
-"""Stage 2 (§3.2): train the chunks, each for itself.
+"""Stage 2 (§3.2): train the chunks, independently of each other.
 
-Any number of trainers may work on a run: each takes the next chunk that nobody holds.
-A trainer that is killed loses at most the work since its last checkpoint; the resumed
-chunk ends with the same weights as an unbroken one.
+Any number of trainers may work on a run: each takes the next chunk that nobody holds. A trainer
+that is killed loses at most the work since its last checkpoint, and the resumed chunk ends with
+the weights of an unbroken one.
 """
 
 import dataclasses
@@ -21,17 +21,17 @@ from solar_tf.runtime.workers import run_tasks
 from solar_tf.training.sizes import choose_trainers, training_bytes
 from solar_tf.training.trainer import ChunkTrainer
 
-HELD_PAUSE = 1.0  # seconds between tries for chunks that others hold
+HELD_PAUSE = 1.0  # seconds between attempts at chunks that others hold
 
 
 def train(root, chunks=None, trainers=1, wait=0.0, **options):
     """Train the chunks of a run that nobody else trains; `chunks` limits which.
 
-    Several trainers are processes of one thread each, with a chunk of their own. On a CPU
-    that beats one trainer with many threads, since half of a step's operations use but one;
-    None stands for as many as it has cores and memory for. A `distributed.Cluster` has its
-    trainers elsewhere. Chunks that others hold are left to them, or waited for: the holder may
-    be a machine that was lost, whose locks take some time to go. `options` are ChunkTrainer's.
+    Several trainers are processes of one thread each, with a chunk of their own. On a CPU that is
+    faster than one trainer with many threads, since half of a step's operations use one thread.
+    None means as many as cores and memory allow; a `distributed.Cluster` has its trainers on other
+    machines. Chunks that others hold are left to them, or tried again for `wait` seconds: the
+    locks of a lost machine take some time to expire. `options` are ChunkTrainer's.
     """
     run = open_run(root, stage=True)
     wanted = list(range(run.config.num_chunks)) if chunks is None else chunks
@@ -52,7 +52,7 @@ def train(root, chunks=None, trainers=1, wait=0.0, **options):
     for chunk in wanted:
         _clear_remains(run, chunk)
     trained, deadline = [], time.monotonic() + wait
-    while True:  # a chunk that another trainer held may be free in the next round
+    while True:  # a chunk that another trainer holds may be free in the next round
         missing = [chunk for chunk in wanted if not run.paths.has(run.paths.chunk(chunk))]
         results = run_tasks(job, missing, trainers, *start, patience=math.inf)
         done = [chunk for chunk in results if chunk is not None]
@@ -71,7 +71,7 @@ def train(root, chunks=None, trainers=1, wait=0.0, **options):
 
 
 def _clear_remains(run, chunk):
-    """Delete the checkpoints that a trainer left when it was killed right after it had finished."""
+    """Delete the checkpoints of a trainer that was killed right after it had finished."""
     training = run.paths.training(chunk)
     remains = [*training.parent.glob(f"{training.name}*"), *run.paths.stored(training)]
     if remains and run.paths.has(run.paths.chunk(chunk)):

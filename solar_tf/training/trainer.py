@@ -1,4 +1,4 @@
-"""The training of one chunk (§3.2): Keras' `fit` with callbacks, from the last checkpoint on."""
+"""Train one chunk (§3.2): Keras' `fit` with callbacks, from the last checkpoint on."""
 
 import dataclasses
 import importlib.util
@@ -25,13 +25,13 @@ from solar_tf.training.optimizer import LinearDecay
 
 @dataclass
 class Place:
-    """Where a training stands; part of every checkpoint."""
+    """How far the training is; part of every checkpoint."""
 
     epoch: int = 0
-    batch: int = 0  # batches of this epoch that are done
-    loss_sum: float = 0.0  # of these batches
-    epoch_seconds: float = 0.0  # that they took
-    history: list = field(default_factory=list)  # of the epochs before
+    batch: int = 0  # number of this epoch's batches that are done
+    loss_sum: float = 0.0  # over these batches
+    epoch_seconds: float = 0.0  # spent on these batches
+    history: list = field(default_factory=list)  # the epochs before
 
 
 class ChunkTrainer:
@@ -44,8 +44,8 @@ class ChunkTrainer:
         checkpoint_minutes=10.0,
         tensorboard=False,
         mixed_precision=False,
-        callbacks=(),  # Keras callbacks of the user's own
-        line=0,  # of the progress bar
+        callbacks=(),  # Keras callbacks of the user
+        line=0,  # where the progress bar is shown
     ):
         self.run, self.chunk, self.line, config = run, chunk, line, run.config
         self.checkpoints = Checkpoints(run.paths, chunk, 60 * checkpoint_minutes)
@@ -57,16 +57,13 @@ class ChunkTrainer:
         self.rows = run.summary["train"]["rows"]
         self.steps_per_epoch = math.ceil(self.rows / config.batch_size)
         total_steps = self.steps_per_epoch * config.epochs
-        dense = run.dataset["kind"] == "dense"
-        self.model = ChunkModel(
-            config, run.input_dim, chunk, dense=dense, mixed_precision=mixed_precision
-        )
+        self.model = ChunkModel(config, run.input_dim, chunk, mixed_precision=mixed_precision)
         linear = config.decay == "linear"
         rate = LinearDecay(config.learning_rate, total_steps) if linear else config.learning_rate
         self.model.compile_adam(rate)
         self.sources = run.sources("train", chunk)
         self.place = Place()
-        self.epoch = tf.Variable(0, dtype=tf.int64, trainable=False)  # that batches are read of
+        self.epoch = tf.Variable(0, dtype=tf.int64, trainable=False)  # the one being read
         self.callbacks = [*callbacks]
         if tensorboard:
             if importlib.util.find_spec("tensorboard") is None:
@@ -83,10 +80,9 @@ class ChunkTrainer:
 
     def train(self):
         """Train to the end, or until a callback stops it, and save the chunk."""
-        config, place = self.run.config, self.place
+        config, place, size = self.run.config, self.place, self.run.config.batch_size
         done = place.epoch * self.steps_per_epoch + place.batch
         total = config.epochs * self.steps_per_epoch
-        size = config.batch_size
         with (
             progress(size * total, f"chunk {self.chunk}", "row", size * done, self.line) as bar,
             damage_explained(**self.sources),
@@ -99,7 +95,7 @@ class ChunkTrainer:
             ]
             self.model.stop_training = False
             while place.epoch < config.epochs and not self.model.stop_training:
-                # The rest of an epoch that was interrupted has fewer batches than the others.
+                # The rest of an interrupted epoch has fewer batches: it gets its own `fit`.
                 self.model.fit(
                     self._batches(self.epoch, place.batch),
                     initial_epoch=place.epoch,
@@ -113,39 +109,36 @@ class ChunkTrainer:
     def _batches(self, epoch, skip=0):
         """The batches of an epoch from number `skip` on."""
         config = self.run.config
-        order = {"seed": config.seed * 1000 + self.chunk, "num_epochs": config.epochs}
-        size = config.batch_size
-        return read_batches(**self.sources, batch_size=size, epoch=epoch, skip=skip, **order)
+        order = {"seed": config.seed * 1000 + self.chunk, "epoch": epoch, "skip": skip}
+        order |= {"batch_size": config.batch_size, "num_epochs": config.epochs}
+        return read_batches(**self.sources, **order)
 
     def stop(self, what):
-        """End the training; blame the inputs of the last steps' batches if it is their fault."""
+        """Raise UserError; it names the last steps' inputs if these are not finite."""
         epoch, last = divmod(self.model.optimizer.iterations.numpy() - 1, self.steps_per_epoch)
         first = max(0, last + 1 - self.model.steps_per_execution)
-        batch, remedy = last, "use a smaller learning_rate"
-        for number, inputs in zip(
-            range(first, last + 1), self._batches(epoch, first), strict=False
-        ):
+        number, remedy = last, "use a smaller learning_rate"
+        suspects = self._batches(epoch, first).take(last + 1 - first)
+        for batch, inputs in enumerate(suspects, first):
             arrays = {name: tensor.numpy() for name, tensor in inputs_of(inputs).items()}
             if bad := not_finite(arrays):
-                batch, what = (
-                    number,
-                    f"{what}, as {' and '.join(bad)} of its inputs hold NaN or Inf",
-                )
+                number = batch
+                what += f", as {' and '.join(bad)} of its inputs hold NaN or Inf"
                 remedy = f"delete {self.sources['paths'][0].parent} and run preprocess.py again"
                 break
         raise UserError(
-            f"chunk {self.chunk}, epoch {epoch}, batch {batch}: {what}: "
+            f"chunk {self.chunk}, epoch {epoch}, batch {number}: {what}: "
             f"the last checkpoint is kept; {remedy}"
         )
 
     def _finite(self, variables):
-        """The variables as arrays, if they may be saved: a checkpoint with NaN is of no use."""
+        """The variables as arrays to save; UserError if they hold NaN, which nobody can resume."""
         arrays = {name: Rows(variable) for name, variable in variables.items()}
         if bad := not_finite(arrays):
             self.stop(f"after it {' and '.join(bad)} hold NaN or Inf")
         return arrays
 
-    # The start.
+    # Initial weights and checkpoints.
 
     def _start_bias(self):
         counts_path, index_path = self.run.paths.label_counts, self.run.paths.index(self.chunk)
@@ -156,7 +149,7 @@ class ChunkTrainer:
         self.model.weights_by_name()["output_bias"].assign(start)
 
     def _start_input(self):
-        """One pass over the rows, whose time is part of the first epoch's."""
+        """One pass over the rows; its time counts for the first epoch."""
         began, size = time.perf_counter(), self.run.config.batch_size
         with (
             progress(self.rows, f"chunk {self.chunk}: start", "row", line=self.line) as bar,
@@ -171,28 +164,23 @@ class ChunkTrainer:
             start_input_layer(self.model, told())
         self.place.epoch_seconds = time.perf_counter() - began
 
-    # The state.
-
     def save_checkpoint(self):
         step = int(self.model.optimizer.iterations.numpy())
-        self.checkpoints.save(
-            step, self._finite(self.model.state()), dataclasses.asdict(self.place)
-        )
+        arrays = self._finite(self.model.state())
+        self.checkpoints.save(step, arrays, dataclasses.asdict(self.place))
 
     def _resume(self):
-        """Take up the newest checkpoint; returns whether there was one."""
+        """Load the newest checkpoint; returns whether there was one."""
         facts = self.checkpoints.resume(self.model.state())
         if facts is None:
             return False
         self.model.optimizer.iterations.assign(facts["step"])
-        names = [each.name for each in dataclasses.fields(Place)]
-        self.place = Place(**{name: facts[name] for name in names})
-        where = f"epoch {self.place.epoch}, batch {self.place.batch}"
-        say(f"chunk {self.chunk}: goes on at {where}")
+        self.place = Place(**{each.name: facts[each.name] for each in dataclasses.fields(Place)})
+        say(f"chunk {self.chunk}: goes on at epoch {self.place.epoch}, batch {self.place.batch}")
         return True
 
     def _finish(self):
-        """Rename the trained chunk into place: only now does it exist."""
+        """Save the trained chunk; it exists only when it is complete."""
         paths, history = self.run.paths, self.place.history
         with atomic_folder(paths.chunk(self.chunk)) as folder:
             facts = {
@@ -215,7 +203,7 @@ class ChunkTrainer:
 
 
 class TrackPlace(keras.callbacks.Callback):
-    """Keeps a trainer's place and history, and ends the training at a loss that is no number."""
+    """Keeps a trainer's place and history, and stops it when the loss is not finite."""
 
     def __init__(self, trainer):
         super().__init__()
@@ -224,7 +212,7 @@ class TrackPlace(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch, logs=None):
         self.trainer.epoch.assign(epoch)
         self.resumed = self.place.batch
-        # Keras has just reset the mean loss, of which a resumed epoch has a part already.
+        # Keras has just reset the mean loss, but a resumed epoch has done some batches.
         self.model.loss_tracker.total.assign(self.place.loss_sum)
         self.model.loss_tracker.count.assign(self.place.batch)
 
@@ -247,7 +235,7 @@ class TrackPlace(keras.callbacks.Callback):
                 "rows than the summary says: delete its records folder and run preprocess.py again"
             )
         rate = round(trainer.rows / place.epoch_seconds, 1)
-        logs["rows_per_second"] = rate  # for callbacks after this one, such as TensorBoard's
+        logs["rows_per_second"] = rate  # for later callbacks, such as TensorBoard's
         place.history.append(
             {
                 "epoch": epoch,
@@ -261,7 +249,7 @@ class TrackPlace(keras.callbacks.Callback):
 
 
 class SaveCheckpoints(keras.callbacks.Callback):
-    """Saves a checkpoint when one is due, and at the end of epochs where it is worthwhile."""
+    """Saves a checkpoint when one is due, or worthwhile at the end of an epoch."""
 
     def __init__(self, trainer):
         super().__init__()

@@ -24,7 +24,7 @@ def linear_gradient(weights, batches):
 @pytest.mark.parametrize("dense", [False, True])
 def test_input_rows_start_along_the_gradient_of_all_rows(dense):
     weights = random_weights()
-    model = make_model(dense=dense, weights=weights, init_stddev=0.3)
+    model = make_model(weights=weights, init_stddev=0.3)
     batches = [Batch(seed, size, dense) for seed, size in ((1, 9), (2, 4), (3, 17))]
     start_input_layer(model, [batch.tensors for batch in batches])
     downhill = -linear_gradient(weights, batches)

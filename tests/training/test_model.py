@@ -14,11 +14,10 @@ INPUT_DIM, HIDDEN_DIM, NUM_BUCKETS = 13, 7, 11
 RATE, STILL = 1e-2, 0.0
 
 
-def make_model(chunk=0, dense=False, weights=None, mixed_precision=False, **changes):
+def make_model(chunk=0, weights=None, mixed_precision=False, scores=None, **changes):
     config = SolarConfig(hidden_dim=HIDDEN_DIM, num_buckets=NUM_BUCKETS, **changes)
-    model = ChunkModel(
-        config, INPUT_DIM, chunk, dense=dense, weights=weights, mixed_precision=mixed_precision
-    )
+    options = {"weights": weights, "mixed_precision": mixed_precision, "scores": scores}
+    model = ChunkModel(config, INPUT_DIM, chunk, **options)
     model.compile_adam(RATE)
     return model
 
@@ -142,7 +141,7 @@ def batches(dense=False):
 @pytest.mark.parametrize("optimizer", ["adam", "lazy_adam"])
 @pytest.mark.parametrize("dense", [False, True])
 def test_steps_equal_autodiff_and_plain_adam(optimizer, dense):
-    model = make_model(weights=random_weights(), optimizer=optimizer, dense=dense)
+    model = make_model(weights=random_weights(), optimizer=optimizer)
     lazy = optimizer == "lazy_adam" and not dense
     assert_follows(model, Oracle(random_weights(), lazy), batches(dense))
 
@@ -188,31 +187,12 @@ def test_extreme_logits_give_a_finite_loss_and_finite_weights(bias):
 
 def test_a_batch_without_any_tokens_or_targets_trains_the_biases_only():
     model = make_model(weights=random_weights())
-    nothing = tf.zeros([0], tf.int32)
-    batch = {
-        "ids": nothing,
-        "values": tf.zeros([0]),
-        "row_splits": tf.zeros([4], tf.int32),
-        "buckets": nothing,
-        "bucket_splits": tf.zeros([4], tf.int32),
-    }
-    train(model, batch)
+    nothing, splits = tf.zeros([0], tf.int32), tf.zeros([4], tf.int32)
+    batch = {"ids": nothing, "values": tf.zeros([0]), "row_splits": splits}
+    train(model, batch | {"buckets": nothing, "bucket_splits": splits})
     start = random_weights()
     np.testing.assert_array_equal(array(model, "hidden_kernel"), start["hidden_kernel"])
     assert (array(model, "output_bias") < start["output_bias"]).all()
-
-
-# The forward pass.
-
-
-@pytest.mark.parametrize("dense", [False, True])
-def test_probabilities_are_the_sigmoid_of_the_plain_network(dense):
-    model = make_model(weights=random_weights(), dense=dense, dropout=0.5, input_dropout=0.5)
-    oracle = Oracle(random_weights(), lazy=False)
-    for batch in batches(dense):
-        expected = tf.sigmoid(oracle.logits(oracle.weights, batch.inputs)).numpy()
-        actual = model.predict_step(batch.tensors).numpy()
-        np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
 def test_tokens_that_occur_twice_in_a_row_add_up():
@@ -227,16 +207,18 @@ def test_tokens_that_occur_twice_in_a_row_add_up():
 
 
 @pytest.mark.parametrize("dense", [False, True])
-def test_the_pure_function_is_the_model(dense):
-    model = make_model(weights=random_weights(), dense=dense, dropout=0.5, input_dropout=0.5)
-    scores = probability_function(model.config, INPUT_DIM, dense)
+def test_the_model_and_its_pure_function_are_the_plain_network(dense):
+    model = make_model(weights=random_weights(), dropout=0.5, input_dropout=0.5)
+    weights = {name: weight.read_value() for name, weight in model.weights_by_name().items()}
+    probabilities = probability_function(model.config, INPUT_DIM, dense)
+    oracle = Oracle(random_weights(), lazy=False)
     for batch in batches(dense):
         inputs = inputs_of(batch.tensors)
         assert inputs.keys() == ({"dense"} if dense else {"ids", "values", "row_splits"})
-        expected = model(inputs)
-        np.testing.assert_array_equal(chunk_logits(inputs, model.weights_by_name()), expected)
-        found = scores(inputs, {n: w.read_value() for n, w in model.weights_by_name().items()})
-        np.testing.assert_allclose(found, tf.sigmoid(expected), rtol=1e-5)
+        np.testing.assert_array_equal(chunk_logits(inputs, weights), model(inputs))
+        expected = tf.sigmoid(oracle.logits(oracle.weights, batch.inputs))
+        for found in (model.predict_step(batch.tensors), probabilities(inputs, weights)):
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def dataset(some_batches):
@@ -252,7 +234,7 @@ def dataset(some_batches):
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_fit_makes_the_same_steps_and_traces_batches_of_any_size_once(dense):
-    fitted, stepped = (make_model(dense=dense, dropout=0.5, input_dropout=0.5) for _ in range(2))
+    fitted, stepped = (make_model(dropout=0.5, input_dropout=0.5) for _ in range(2))
     traces = []
     step = fitted.train_step
     fitted.train_step = lambda data: traces.append(1) or step(data)
@@ -268,15 +250,11 @@ def test_a_layer_can_be_swapped_and_callbacks_stop_the_training():
     """As a Keras user expects: autodiff goes through any layer, sparse input layer included."""
     wide = keras.layers.Dense(20, activation="relu")
     scores = keras.Sequential([keras.Input([HIDDEN_DIM]), wide, keras.layers.Dense(NUM_BUCKETS)])
-    config = SolarConfig(hidden_dim=HIDDEN_DIM, num_buckets=NUM_BUCKETS)
-    model = ChunkModel(config, INPUT_DIM, scores=scores)
-    model.compile_adam(RATE)
+    model = make_model(scores=scores)
     stopper = keras.callbacks.EarlyStopping(monitor="loss", patience=0, min_delta=1e9)
     before = wide.kernel.numpy()
-    history = model.fit(
-        dataset(batches()), epochs=9, callbacks=[stopper], shuffle=False, verbose=0
-    ).history
-    assert len(history["loss"]) == 2
+    options = {"epochs": 9, "callbacks": [stopper], "shuffle": False, "verbose": 0}
+    assert len(model.fit(dataset(batches()), **options).history["loss"]) == 2
     assert (wide.kernel.numpy() != before).any()
 
 
@@ -284,9 +262,6 @@ def test_a_linear_decay_is_that_of_python_in_every_bit():
     decay = LinearDecay(3e-3, 2079)
     for step in (0, 1, 77, 1040, 2078):
         assert decay(tf.constant(step)).numpy() == np.float32(3e-3 * (1 - step / 2079))
-
-
-# Chance.
 
 
 def state_after(model, some_batches):
@@ -356,7 +331,7 @@ def test_weights_of_another_shape_are_refused():
 )
 def test_dropout_draws_anew_at_every_step_and_for_every_chunk(dense, changes, different):
     batch = Batch(0, 16, dense).tensors
-    models = [make_model(chunk, dense, random_weights(), **changes) for chunk in (0, 1)]
+    models = [make_model(chunk, random_weights(), **changes) for chunk in (0, 1)]
     assert len({train(model, batch, STILL) for model in models for _ in range(4)}) == different
 
 
@@ -369,19 +344,11 @@ def test_input_dropout_keeps_the_mean_of_what_the_hidden_layer_sums():
         "output_bias": np.full(NUM_BUCKETS, -20, np.float32),
     }
     model = make_model(weights=weights, input_dropout=0.25)
-    rows = 20_000
-    batch = {
-        "ids": tf.zeros(rows, tf.int32),
-        "values": tf.ones(rows),
-        "row_splits": tf.range(rows + 1),
-        "buckets": tf.zeros(rows, tf.int32),
-        "bucket_splits": tf.range(rows + 1),
-    }
-    # So far below zero the loss of a one is minus its logit, that of the zeros is nothing.
+    zeros, splits = tf.zeros(20_000, tf.int32), tf.range(20_001)
+    batch = {"ids": zeros, "values": tf.ones(20_000), "row_splits": splits}
+    batch |= {"buckets": zeros, "bucket_splits": splits}
+    # So far below zero the loss of a one is minus its logit, and the zeros cost nothing.
     assert train(model, batch, STILL) == pytest.approx(21, abs=0.02)
-
-
-# The rest.
 
 
 @pytest.mark.parametrize(("mixed", "kind"), [(True, tf.bfloat16), (False, tf.float32)])
@@ -397,12 +364,10 @@ def test_products_have_the_precision_asked_for_and_weights_float32(mixed, kind):
 
 @pytest.mark.skipif(not cpu_has_bfloat16(), reason="a CPU that is slow at bfloat16, or crashes")
 def test_mixed_precision_learns_the_same_within_its_precision():
-    full, mixed = (
-        make_model(weights=random_weights(), mixed_precision=mixed) for mixed in (False, True)
-    )
-    losses = [
-        [train(model, Batch(step % 4, 20).tensors) for step in range(40)] for model in (full, mixed)
-    ]
+    losses = []
+    for mixed in (False, True):
+        model = make_model(weights=random_weights(), mixed_precision=mixed)
+        losses.append([train(model, Batch(step % 4, 20).tensors) for step in range(40)])
     assert losses[0] != losses[1]
     np.testing.assert_allclose(*losses, rtol=0.03)
     assert losses[1][-1] < 0.7 * losses[1][0]

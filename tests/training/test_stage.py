@@ -24,16 +24,14 @@ from solar_tf.training.stage import train
 from solar_tf.training.trainer import ChunkTrainer
 
 
-def weights_of(run, chunk):
-    return {path.name: np.load(path) for path in run.paths.chunk(chunk).glob("*.npy")}
-
-
 def assert_same_weights(left, right, chunks):
     for chunk in chunks:
-        ours, theirs = weights_of(left, chunk), weights_of(right, chunk)
-        assert ours.keys() == theirs.keys() and len(ours) == 4
-        for name, weight in ours.items():
-            np.testing.assert_array_equal(weight, theirs[name], err_msg=name)
+        ours, theirs = (
+            {path.name: np.load(path) for path in run.paths.chunk(chunk).glob("*.npy")}
+            for run in (left, right)
+        )
+        assert len(ours) == 4
+        np.testing.assert_equal(ours, theirs)
 
 
 def losses_of(run, chunk):
@@ -75,7 +73,7 @@ def test_a_trainer_takes_the_memory_that_is_foreseen(titles, tmp_path):
     assert 0.75 < int(done.stdout.rpartition("peak ")[2]) / foreseen < 1.25
 
 
-def test_killed_in_mid_epoch_it_ends_with_the_weights_of_an_unbroken_run(titles, tmp_path):
+def test_killed_in_mid_epoch_it_ends_with_the_weights_of_an_unbroken_run(titles, tmp_path, capsys):
     options = {"dropout": 0.3, "input_dropout": 0.1, "decay": "linear", "input_start": "gradient"}
     run = preprocessed_run(tmp_path / "broken", titles, num_chunks=1, epochs=60, **options)
     whole = copy_run(run, tmp_path / "whole")
@@ -94,7 +92,8 @@ def test_killed_in_mid_epoch_it_ends_with_the_weights_of_an_unbroken_run(titles,
         process.stdout.close()
         assert not run.trained_chunks()
     assert kills == 3
-    assert "goes on at epoch" in stage("train", *flags).stdout
+    train(run.paths.root, checkpoint_minutes=0)
+    assert "goes on at epoch" in capsys.readouterr().out
     train(whole.paths.root)
     assert_same_weights(run, whole, [0])
     assert losses_of(run, 0) == pytest.approx(losses_of(whole, 0))
@@ -179,7 +178,7 @@ def test_sigterm_keeps_what_is_complete(preprocessed, trained, tmp_path):
     process.communicate()
     assert run.trained_chunks()
     assert not list(run.paths.root.rglob("*.tmp"))
-    stage("train", "--run", tmp_path)
+    train(tmp_path)
     assert_same_weights(run, trained, range(3))
 
 
