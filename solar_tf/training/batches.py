@@ -13,6 +13,7 @@ import tensorflow as tf
 from solar_tf.errors import UserError
 from solar_tf.run.records import BUCKETS, DENSE, IDS, VALUES, count_records, verify_records
 
+READ_BYTES = 1 << 20  # of a file that are read at a time
 SHUFFLE_ROWS = 100_000  # about 20 MB of serialised rows at the sizes of §5.1
 
 
@@ -93,7 +94,10 @@ class _Order:
 def _read(sources, size):
     """Tuples of vectors of up to `size` serialised rows, one vector for each source."""
     return tf.data.Dataset.zip(
-        tuple(tf.data.TFRecordDataset(source).batch(size) for source in tf.unstack(sources))
+        tuple(
+            tf.data.TFRecordDataset(source, buffer_size=READ_BYTES).batch(size)
+            for source in tf.unstack(sources)
+        )
     )
 
 

@@ -141,9 +141,8 @@ class ChunkTrainer:
     # Initial weights and checkpoints.
 
     def _start_bias(self):
-        counts_path, index_path = self.run.paths.label_counts, self.run.paths.index(self.chunk)
-        self.run.fetch(counts_path, index_path)
-        counts = np.load(counts_path, allow_pickle=False)
+        self.run.fetch(self.run.paths.index(self.chunk))
+        counts = np.load(self.run.paths.label_counts, allow_pickle=False)
         buckets = open_index(self.run, self.chunk).label_buckets()
         start = log_odds(buckets, counts, self.rows, self.run.config.num_buckets)
         self.model.weights_by_name()["output_bias"].assign(start)
