@@ -1,0 +1,1 @@
+"""The command line: flags of the three stages, and the `solar` command."""

@@ -1,0 +1,1 @@
+"""Operating a run: estimate what it takes, check its files, copy it."""

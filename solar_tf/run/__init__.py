@@ -1,0 +1,1 @@
+"""The run directory, the contract between the stages: paths, files, locks, checksums, formats."""

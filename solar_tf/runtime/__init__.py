@@ -1,0 +1,1 @@
+"""What every stage stands on: worker processes, console, memory, devices, ragged rows."""

@@ -1,0 +1,1 @@
+"""The compiled loops of retrieval; `retrieval.reference` has the same in plain numpy."""
