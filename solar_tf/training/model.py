@@ -104,8 +104,8 @@ class ChunkModel(keras.Model):
         batch, _, _ = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
             logits = self(batch, training=True)
-            loss = few_hot_cross_entropy(logits, batch["buckets"], batch["bucket_splits"])
-        gradients = tape.gradient(loss, self.trainable_variables)
+        loss, slope = few_hot_cross_entropy(logits, batch["buckets"], batch["bucket_splits"])
+        gradients = tape.gradient(logits, self.trainable_variables, output_gradients=slope)
         self.optimizer.apply(gradients, self.trainable_variables)
         with tf.control_dependencies([loss]):  # so that the end of a dataset counts no step
             self.loss_tracker.update_state(loss)
@@ -197,32 +197,23 @@ def probability_function(config, input_dim, dense=False):
 
 
 def few_hot_cross_entropy(logits, buckets, bucket_splits):
-    """Binary cross entropy with few-hot targets (§3.2), summed over buckets, averaged over rows.
+    """Binary cross entropy with few-hot targets (§3.2), and its gradient by the logits, [batch, B].
 
-    Row i's ones are buckets[bucket_splits[i]:bucket_splits[i + 1]].
+    Summed over buckets, averaged over rows. Row i's ones are
+    buckets[bucket_splits[i]:bucket_splits[i + 1]]. Zeros cost -log(1 - p), from the probabilities
+    that the gradient needs anyway; a softplus of all logits would take as long as a matrix product.
+    Ones are exact.
     """
-    return _cross_entropy(logits, tf.stack([row_ids(bucket_splits), buckets], axis=1))
-
-
-@tf.custom_gradient
-def _cross_entropy(logits, ones):
-    """`ones` [t, 2] are the positions of the ones in the target matrix.
-
-    Zeros cost -log(1 - p), from the probabilities that the gradient needs anyway; a softplus of all
-    logits would take as long as a matrix product. Ones are exact.
-    """
+    ones = tf.stack([row_ids(bucket_splits), buckets], axis=1)
     probabilities = tf.sigmoid(logits)
     scale = 1 / tf.cast(tf.shape(logits)[0], tf.float32)
     below_one = tf.minimum(probabilities, 1 - 2**-24)
     off = tf.reduce_sum(tf.math.log1p(-below_one))
     off_ones = tf.reduce_sum(tf.math.log1p(-tf.gather_nd(below_one, ones)))
     on = tf.reduce_sum(tf.nn.softplus(-tf.gather_nd(logits, ones)))
-
-    def gradient(upstream):
-        error = tf.tensor_scatter_nd_sub(probabilities, ones, tf.ones(tf.shape(ones)[:1]))
-        return upstream * scale * error, None
-
-    return scale * (on - (off - off_ones)), gradient
+    error = tf.tensor_scatter_nd_sub(probabilities, ones, tf.ones(tf.shape(ones)[:1]))
+    # Not a tf.custom_gradient: TensorFlow would keep its graph, and with it the weights, for ever.
+    return scale * (on - (off - off_ones)), scale * error
 
 
 def open_chunk(run, chunk, folder=None):

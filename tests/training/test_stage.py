@@ -58,13 +58,13 @@ from solar_tf.runtime import devices, memory
 devices.load_tensorflow(1)
 from solar_tf.training.stage import train
 
-train(sys.argv[1], chunks=[0])
+train(sys.argv[1])
 print("peak", memory.kernel_count(os.getpid(), "status", "VmHWM"))
 """
 
 
 def test_a_trainer_takes_the_memory_that_is_foreseen(titles, tmp_path):
-    """Also at the start along the gradient, and for a checkpoint, three times the weights."""
+    """Also at the start along the gradient, for a checkpoint, and for one chunk after another."""
     sizes = {"feature_dim": 400_000, "hidden_dim": 128, "epochs": 2}
     run = preprocessed_run(tmp_path, titles, **sizes, input_start="gradient")
     done = run_python("-c", WIDE, tmp_path)
