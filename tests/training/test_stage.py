@@ -24,6 +24,12 @@ from solar_tf.training.stage import train
 from solar_tf.training.trainer import ChunkTrainer
 
 
+@pytest.fixture
+def run(preprocessed, tmp_path):
+    """A run after stage 1, in the test's own folder."""
+    return copy_run(preprocessed, tmp_path)
+
+
 def assert_same_weights(left, right, chunks):
     for chunk in chunks:
         ours, theirs = (
@@ -110,8 +116,7 @@ def test_a_start_along_the_gradient_is_ahead_after_an_epoch(titles, tmp_path):
 
 
 @pytest.mark.skipif(not cpu_has_bfloat16(), reason="a CPU that is slow at bfloat16, or crashes")
-def test_mixed_precision_learns_as_well_and_is_on_record(preprocessed, trained, tmp_path):
-    run = copy_run(preprocessed, tmp_path)
+def test_mixed_precision_learns_as_well_and_is_on_record(run, trained, tmp_path):
     stage("train", f"--run={tmp_path}", "--chunks=1", "--mixed_precision")
     states = [read_state(each.paths.chunk(1)) for each in (run, trained)]
     assert [state["products"] for state in states] == ["bfloat16", "float32"]
@@ -129,8 +134,7 @@ def test_mixed_precision_is_left_out_aloud_where_the_cpu_is_not_able(
     assert "chunk 1: no --mixed_precision" in capsys.readouterr().out
 
 
-def test_two_trainers_share_the_chunks_and_repeat_none(preprocessed, trained, tmp_path):
-    run = copy_run(preprocessed, tmp_path)
+def test_two_trainers_share_the_chunks_and_repeat_none(run, trained, tmp_path):
     trainers = [start_stage("train", "--gpu", gpu, "--run", tmp_path) for gpu in (0, 1)]
     outputs = [trainer.communicate()[0] for trainer in trainers]
     assert [trainer.returncode for trainer in trainers] == [0, 0]
@@ -140,8 +144,7 @@ def test_two_trainers_share_the_chunks_and_repeat_none(preprocessed, trained, tm
     assert_same_weights(run, trained, range(3))
 
 
-def test_a_trainer_has_one_model_in_memory(preprocessed, tmp_path):
-    copy_run(preprocessed, tmp_path)
+def test_a_trainer_has_one_model_in_memory(run, tmp_path):
     gc.collect()
     before = sum(isinstance(thing, ChunkModel) for thing in gc.get_objects())
     gc.disable()  # nothing is freed by chance
@@ -153,10 +156,7 @@ def test_a_trainer_has_one_model_in_memory(preprocessed, tmp_path):
     assert alive - before <= 1
 
 
-def test_a_chunk_that_another_trainer_holds_is_left_to_it_or_waited_for(
-    preprocessed, trained, tmp_path
-):
-    run = copy_run(preprocessed, tmp_path)
+def test_a_chunk_that_another_trainer_holds_is_left_to_it_or_waited_for(run, trained, tmp_path):
     with contextlib.ExitStack() as holder:
         holder.enter_context(try_lock(run.paths.chunk_lock(0)))
         train(tmp_path, chunks=[0, 2])
@@ -169,8 +169,7 @@ def test_a_chunk_that_another_trainer_holds_is_left_to_it_or_waited_for(
     assert_same_weights(run, trained, [0, 2])
 
 
-def test_sigterm_keeps_what_is_complete(preprocessed, trained, tmp_path):
-    run = copy_run(preprocessed, tmp_path)
+def test_sigterm_keeps_what_is_complete(run, trained, tmp_path):
     process = start_stage("train", "--run", tmp_path)
     while not run.trained_chunks() and process.poll() is None:
         time.sleep(0.01)
@@ -202,9 +201,8 @@ def test_a_loss_that_is_no_number_stops_with_its_place(titles, tmp_path):
     assert not run.trained_chunks()
 
 
-def test_weights_that_are_no_numbers_are_never_saved(preprocessed, tmp_path):
+def test_weights_that_are_no_numbers_are_never_saved(run):
     """Where the loss hides it, the checkpoint does not."""
-    run = copy_run(preprocessed, tmp_path)
     trainer = ChunkTrainer(run, 1, checkpoint_minutes=0)
     trainer.model.optimizer.iterations.assign(40)
     trainer.save_checkpoint()
@@ -216,8 +214,7 @@ def test_weights_that_are_no_numbers_are_never_saved(preprocessed, tmp_path):
     assert kept == run.paths.checkpoint(1, 40)
 
 
-def test_inputs_that_are_no_numbers_are_blamed(preprocessed, tmp_path):
-    run = copy_run(preprocessed, tmp_path)
+def test_inputs_that_are_no_numbers_are_blamed(run):
     splits = np.arange(601)
     values = np.ones(600, np.float32)
     values[77] = np.inf
@@ -245,8 +242,7 @@ def test_what_a_trainer_leaves_when_killed_at_its_last_step_is_cleared(trained, 
 
 
 @pytest.mark.parametrize("damage", ["cut at a row", "flipped"])
-def test_damaged_records_are_named(preprocessed, tmp_path, damage):
-    run = copy_run(preprocessed, tmp_path)
+def test_damaged_records_are_named(run, tmp_path, damage):
     path = run.paths.records("train", 1, 0)
     data = bytearray(path.read_bytes())
     if damage == "flipped":
@@ -260,8 +256,7 @@ def test_damaged_records_are_named(preprocessed, tmp_path, damage):
         train(tmp_path, chunks=[1])
 
 
-def test_a_damaged_checkpoint_is_named(preprocessed, tmp_path):
-    run = copy_run(preprocessed, tmp_path)
+def test_a_damaged_checkpoint_is_named(run, tmp_path):
     ChunkTrainer(run, 0).save_checkpoint()
     path = run.paths.checkpoint(0, 0) / "output_kernel.npy"
     path.write_bytes(path.read_bytes()[:-5])
@@ -269,7 +264,6 @@ def test_a_damaged_checkpoint_is_named(preprocessed, tmp_path):
         train(tmp_path)
 
 
-def test_tensorboard_logs_are_written_on_request(preprocessed, tmp_path):
-    run = copy_run(preprocessed, tmp_path)
+def test_tensorboard_logs_are_written_on_request(run, tmp_path):
     train(tmp_path, chunks=[0], tensorboard=True)
     assert list(run.paths.tensorboard(0).rglob("events.*"))
